@@ -152,9 +152,11 @@ class Options:
         traits=CHANGES_RESULT,
     )
     num_towers: int = flag(
-        1,
-        'Number of towers, on GPUs if there are any, else on logical CPU devices.',
-        bounds=(1, MAX_DEVICES),
+        0,
+        'Number of towers, on GPUs if there are any, else on logical CPU devices; 1 trains without. 0 chooses: one per core, '
+        'with one thread each, for large products and convolutions in bfloat16, without batch norm, on 2 to 4 cores, in '
+        'trainings of 1,000 steps or more in one process; else 1.',
+        bounds=(0, MAX_DEVICES),
         traits=CHANGES_RESULT,
     )
     steps_per_loop: int = flag(
@@ -174,7 +176,12 @@ class Options:
     )
     xla: bool = flag(False, 'Compile with XLA, for GPUs.', traits=CHANGES_RESULT)
     inter_op_threads: int = flag(0, 'Ops that run in parallel; 0 lets TensorFlow choose.', bounds=(0, MAX_DEVICES))
-    intra_op_threads: int = flag(0, 'Threads within an op; 0 lets TensorFlow choose.', bounds=(0, MAX_DEVICES))
+    intra_op_threads: int = flag(
+        0,
+        'Threads within an op. 0 chooses: one in towers that --num_towers=0 has chosen, and for models of small products, on 2 '
+        'to 4 cores, in trainings of 1,000 steps or more in one process; else one per core.',
+        bounds=(0, MAX_DEVICES),
+    )
     profile_steps: str = flag(
         '',
         'Steps to profile, such as 100:110 (the end is exclusive); viewing them in TensorBoard needs the package '

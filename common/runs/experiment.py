@@ -20,7 +20,7 @@ from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import make_input_fn
 from estimator_trainer.common.pipeline.share import Share
 from estimator_trainer.common.pipeline.size import count_examples, fits_cache
-from estimator_trainer.common.runs import chosen_checkpoint
+from estimator_trainer.common.runs import chosen_checkpoint, parallelism
 from estimator_trainer.common.runs.estimators import make_estimators
 from estimator_trainer.common.runs.length import measure
 from estimator_trainer.common.stop import StopOnSignal
@@ -28,6 +28,7 @@ from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.metrics import Objective, parse_objective
 from estimator_trainer.common.training import exact_program
 from estimator_trainer.common.training.parallel import tower_devices
+from estimator_trainer.common.training.session_config import make_session_config
 from estimator_trainer.common.training.training import Training
 
 ModeKeys = tf.estimator.ModeKeys
@@ -86,14 +87,21 @@ def make_experiment(
       RunError: a split is empty, or not even its shuffle buffer fits into memory.
     """
     params, schedule, status = source.params, SCHEDULES[options.schedule], status or StatusFile()
-    devices = tower_devices(options)
     has_checkpoint = checkpoints.has_checkpoint(config.model_dir) and not options.overwrite
     is_resumed = schedule.trains and has_checkpoint
+    if is_resumed and task is ALONE:
+        options = parallelism.began_with(options, config.model_dir)
+    devices = tower_devices(options)
     share = Share(task.index, task.count, has_whole_batches=task.batch_parts < task.count)
     _check_batch(params, task.batch_parts, len(devices), is_resumed)
     objective = parse_objective(options.best_metric)
     length = measure(source, options)
     train_input_fn = _train_input_fn(source, options, length.trained_examples, share, task)
+    if schedule.trains and not is_resumed:
+        options = parallelism.chosen(options, model, source, train_input_fn, length.train_steps, task)
+        devices = tower_devices(options)
+    if schedule.trains and task is ALONE:
+        config = config.replace(session_config=make_session_config(devices, options))
     if options.warm_start_from and has_checkpoint:
         tf.logging.info('--warm_start_from is not used: %s has its own checkpoint to resume from.', config.model_dir)
         options = dataclasses.replace(options, warm_start_from='')

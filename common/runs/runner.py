@@ -4,13 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import dataclasses
 import functools
-import random
-import sys
 import tempfile
 import types
 from typing import Any
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.tf_config import EVALUATOR, PS, ClusterConfig
@@ -22,7 +19,7 @@ from estimator_trainer.common.monitoring.summaries import close_writers
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.common.runs import cluster_task, rollback, saved_dataset, saved_flags, start_over
+from estimator_trainer.common.runs import cluster_task, parallelism, rollback, saved_dataset, saved_flags, start_over
 from estimator_trainer.common.runs.diagnosis import diagnose_errors
 from estimator_trainer.common.runs.experiment import Experiment, make_experiment
 from estimator_trainer.common.runs.recording import recorded
@@ -30,6 +27,7 @@ from estimator_trainer.common.runs.schedules import RUN
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import checkpoints, run_dir
 from estimator_trainer.common.training.numerics import name_the_op
+from estimator_trainer.common.training.reproducibility import seeded
 from estimator_trainer.common.training.session_config import make_run_config
 from estimator_trainer.hparams import build, comparison, overrides
 from estimator_trainer.hparams.text import parse
@@ -141,7 +139,7 @@ def opened(
             rollback.say_if_done(output_dir, options)
         elif schedule.needs_checkpoint:
             checkpoints.require_checkpoint(output_dir)
-        cleanup.enter_context(_seeded(params.seed))
+        cleanup.enter_context(seeded(params.seed))
         source = _with_data(source, saved, options)
         if not schedule.trains:
             if is_resumed and not saved:
@@ -163,13 +161,14 @@ def _begin(experiment, back_to, text, kept, history, step):
     """Writes what a training begins with, once nothing is left to check; arguments as in `opened` and `_history`."""
     output_dir, options = experiment.estimator.model_dir, experiment.options
     if options.overwrite and experiment.task.is_chief:
-        with _seeded(experiment.source.params.seed), name_the_op(), diagnose_errors(experiment):
+        with seeded(experiment.source.params.seed), name_the_op(), diagnose_errors(experiment):
             start_over.build_graphs(experiment)
         start_over.delete(output_dir)
     if back_to is not None:
         rollback.roll_back(output_dir, back_to, options)
     if text:
         run_dir.save_summary(output_dir, text)
+    kept = {**kept, saved_flags.PARALLELISM: parallelism.of(options)}
     if not step or step < experiment.train_steps:
         (saved_flags.update if step else saved_flags.save)(output_dir, kept, experiment.task.count)
         overrides.save(experiment.source.params, history, run_dir.hparams_path(output_dir))
@@ -226,25 +225,3 @@ def _with_history(params, history, task):
             f'{"with group_by_length" if task.can_change_batch_size else "in a cluster"}: start over in another --output_dir'
         )
     return params.with_batch_start(batch_start)
-
-
-@contextlib.contextmanager
-def _seeded(seed):
-    """Within the block, seeds Python, NumPy and the initializers of Keras.
-
-    These use Python's generator, or their own after tf.keras.utils.set_random_seed.
-    """
-    state, numpy_state = random.getstate(), np.random.get_state()
-    modules: list[Any] = [sys.modules.get(name) for name in ('tf_keras.src.backend', 'keras.src.backend')]
-    of_keras: list[Any] = [vars(module._SEED_GENERATOR) for module in modules if hasattr(module, '_SEED_GENERATOR')]
-    generators = [names.pop('generator', None) for names in of_keras]
-    random.seed(seed)
-    np.random.seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(state)
-        np.random.set_state(numpy_state)
-        for names, generator in zip(of_keras, generators):
-            if generator:
-                names['generator'] = generator

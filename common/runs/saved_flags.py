@@ -16,6 +16,7 @@ from estimator_trainer.common.storage.run_dir import flags_path
 from estimator_trainer.hparams.comparison import differences
 
 DATA_DIR = 'data_dir'  # An absolute path; that in dataset.json counts, once the run has it.
+PARALLELISM = 'parallelism'  # The towers and threads that were chosen, see common/runs/parallelism.py.
 REPLACED = 'replaced_defaults'  # Default hyper-parameters, {name: value}, in whose place the run began with other values.
 
 
@@ -23,7 +24,7 @@ def save(output_dir: str, kept: Mapping[str, Any], num_tasks: int) -> None:
     """Writes the file for a run that begins.
 
     Args:
-      kept: the flags of Trait.KEPT, DATA_DIR and REPLACED.
+      kept: the flags of Trait.KEPT, DATA_DIR, REPLACED and, once it is chosen, PARALLELISM.
       num_tasks: number of processes that train.
     """
     write_json(flags_path(output_dir), {**kept, 'num_tasks': num_tasks})
@@ -35,6 +36,8 @@ def update(output_dir: str, kept: Mapping[str, Any], num_tasks: int) -> None:
     began = {name: saved[name] for name in (*names_with(Trait.CHANGES_RESULT), 'num_tasks') if name in saved}
     if changes := differences(began, now, now.keys() - began.keys()):
         tf.logging.warning('This run began otherwise: %s. Its result differs from that without these changes.', changes)
+    if PARALLELISM in saved:
+        began[PARALLELISM] = saved[PARALLELISM]
     if REPLACED in now:
         began[REPLACED] = {**now[REPLACED], **saved.get(REPLACED, {})}
     write_json(flags_path(output_dir), {**now, **began})

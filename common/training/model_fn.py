@@ -74,7 +74,7 @@ class ModelFn:
         labels = Labels(named(labels, 'label'))
         if self.devices:
             dataset_contract.check_divisible(features, labels, params)
-        predictions, losses, example_loss, networks = _build(self.model, self.devices, features, labels, mode, params)
+        predictions, losses, example_loss, networks = build_networks(self.model, self.devices, features, labels, mode, params)
         with tf.name_scope('metrics'), self.training.task.local() if mode == ModeKeys.TRAIN else contextlib.nullcontext():
             metrics = model_contract.call_eval_metrics(self.model, features, labels, predictions, params)
             metrics |= {f'{model_contract.LOSS_PREFIX}{name}': tf.metrics.mean(loss) for name, loss in losses.items() if name}
@@ -99,7 +99,9 @@ class ModelFn:
         return training.make_spec(step, params, config)
 
 
-def _build(model, devices, features, labels, mode, params):
+def build_networks(
+    model: types.ModuleType, devices: Sequence[str], features: Features, labels: Labels, mode: str, params: HParams
+) -> tuple[Any, dict[str, tf.Tensor], tf.Tensor, list[Any]]:
     """Calls the model, once per tower; returns its predictions, {name: loss}, their sum, and its Keras networks."""
     networks: list[Any] = []
 

@@ -196,7 +196,7 @@ def tower_devices(options: Options) -> list[str]:
 
     Args:
       options: num_gpus requests towers on GPUs 0 to num_gpus - 1; num_towers on GPUs if there are any, else on logical CPU
-          devices. num_towers=1 means no towers.
+          devices. num_towers of 0 or 1 means no towers.
 
     Returns:
       Device names for `make_parallel`; `common.training.session_config.make_session_config` creates the logical devices.
@@ -205,7 +205,7 @@ def tower_devices(options: Options) -> list[str]:
       UsageError: there are too few GPUs, or num_gpus and num_towers contradict each other.
     """
     num_gpus, num_towers = options.num_gpus, options.num_towers
-    if num_gpus and num_towers not in (1, num_gpus):
+    if num_gpus and num_towers not in (0, 1, num_gpus):
         raise UsageError(f'--num_gpus={num_gpus} and --num_towers={num_towers} disagree: set only one of them')
     gpus = len(tf.config.list_physical_devices('GPU'))
     wanted = num_gpus or (num_towers if gpus and num_towers > 1 else 0)

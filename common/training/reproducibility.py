@@ -1,5 +1,12 @@
-"""A warning of random ops that make a resumed run differ from an uninterrupted one."""
+"""Random numbers: seeds, and a warning of ops that make a resumed run differ from an uninterrupted one."""
 
+from collections.abc import Iterator
+import contextlib
+import random
+import sys
+from typing import Any
+
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.graphs import ancestors, random_ops, subgraph
@@ -18,3 +25,25 @@ def warn_of_random_ops(train_op: tf.Operation) -> None:
                 f'{name} ({kind}) in the {place} draws other numbers after a restart: use tf.random.stateless_* with a seed of '
                 f'{seed}.'
             )
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Within the block, seeds Python, NumPy and the initializers of Keras.
+
+    These use Python's generator, or their own after tf.keras.utils.set_random_seed.
+    """
+    state, numpy_state = random.getstate(), np.random.get_state()
+    modules: list[Any] = [sys.modules.get(name) for name in ('tf_keras.src.backend', 'keras.src.backend')]
+    of_keras: list[Any] = [vars(module._SEED_GENERATOR) for module in modules if hasattr(module, '_SEED_GENERATOR')]
+    generators = [names.pop('generator', None) for names in of_keras]
+    random.seed(seed)
+    np.random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        np.random.set_state(numpy_state)
+        for names, generator in zip(of_keras, generators):
+            if generator:
+                names['generator'] = generator

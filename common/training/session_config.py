@@ -86,13 +86,13 @@ def has_bfloat16(cpuinfo: str = '/proc/cpuinfo') -> bool:
 
 
 def _set_threads(config, options):
-    """Sets the numbers of threads if they are given; by default, all sessions of a process share the threads of the first."""
+    """Sets the numbers of threads if they are given; by default, a session has one per core."""
     config.inter_op_parallelism_threads = options.inter_op_threads
     config.use_per_session_threads = options.inter_op_threads > 0
     config.intra_op_parallelism_threads = options.intra_op_threads
+    os.environ['TF_OVERRIDE_GLOBAL_THREADPOOL'] = '1'  # Read when a process makes its first device.
     if options.intra_op_threads:
-        os.environ['TF_OVERRIDE_GLOBAL_THREADPOOL'] = '1'  # Read when a process makes its first device.
-        if not _has_threads_per_session():
+        if not has_threads_per_session():
             tf.logging.warning(
                 '--intra_op_threads=%d has no effect: TensorFlow has already made the threads of this process: give it in a '
                 'new one, before anything is computed.',
@@ -100,7 +100,7 @@ def _set_threads(config, options):
             )
 
 
-def _has_threads_per_session() -> bool:
+def has_threads_per_session() -> bool:
     """Whether sessions have threads of their own within ops; True if that cannot be seen."""
     threads, counts = '/proc/self/task', []
     if not os.path.isdir(threads):

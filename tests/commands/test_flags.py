@@ -18,8 +18,7 @@ RANGES = {
     **dict.fromkeys(['seed', 'steps_per_loop', 'keep_checkpoint_max', 'restarts', 'eval_timeout'], (0, INT32)),
     **dict.fromkeys(['save_checkpoints_steps', 'save_summary_steps', 'eval_every_steps'], (1, STEPS)),
     **dict.fromkeys(['overfit_batches', 'eval_steps', 'early_stopping_patience', 'keep_checkpoint_every'], (0, STEPS)),
-    **dict.fromkeys(['num_gpus', 'inter_op_threads', 'intra_op_threads'], (0, 1024)),
-    'num_towers': (1, 1024),
+    **dict.fromkeys(['num_gpus', 'num_towers', 'inter_op_threads', 'intra_op_threads'], (0, 1024)),
 }
 
 

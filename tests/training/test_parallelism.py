@@ -1,0 +1,65 @@
+"""The rule for towers and threads: the size of products, and what it chooses."""
+
+import math
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.training.parallelism import Parallelism, choose, largest_product
+
+
+def _loop(x):
+    return tf.while_loop(lambda i, _: i < 3, lambda i, net: (i + 1, tf.matmul(net, tf.ones([4, 4]))), [0, x])[1]
+
+
+@pytest.mark.parametrize(
+    'expected, build',
+    [
+        (0, lambda: tf.ones([8, 4]) + 1),
+        (2 * 8 * 3 * 5, lambda: tf.matmul(tf.ones([8, 3]), tf.ones([3, 5]))),
+        (2 * 8 * 3 * 5, lambda: tf.matmul(tf.ones([3, 8]), tf.ones([3, 5]), transpose_a=True)),
+        (2 * 10 * 3 * 5, lambda: tf.matmul(tf.placeholder(tf.float32, [None, 3]), tf.ones([3, 5]))),
+        (2 * 7 * 8 * 3 * 5, lambda: tf.matmul(tf.ones([7, 8, 3]), tf.ones([7, 3, 5]))),
+        (2 * 7 * 8 * 3 * 5, lambda: tf.matmul(tf.ones([7, 3, 8]), tf.ones([7, 3, 5]), transpose_a=True)),
+        (2 * 3 * 2 * 6 * 4 * 9 * 9 * 5, lambda: tf.nn.conv2d(tf.ones([4, 9, 9, 6]), tf.ones([3, 2, 6, 5]), 1, 'SAME')),
+        (
+            2 * 3 * 3 * 6 * 4 * 9 * 9,
+            lambda: tf.nn.depthwise_conv2d(tf.ones([4, 9, 9, 6]), tf.ones([3, 3, 6, 1]), [1] * 4, 'SAME'),
+        ),
+        (2 * 7 * 8 * 3 * 5, lambda: tf.einsum('abc,cd->abd', tf.ones([7, 8, 3]), tf.ones([3, 5]))),
+        (2 * 6 * 4 * 4, lambda: _loop(tf.ones([6, 4]))),
+        (2 * 8 * 3 * 5, lambda: [tf.matmul(tf.ones([8, 3]), tf.ones([3, 5])), tf.matmul(tf.ones([2, 3]), tf.ones([3, 5]))]),
+        (math.inf, lambda: tf.einsum('...c,cd->...d', tf.placeholder(tf.float32, None), tf.ones([3, 5]))),
+    ],
+)
+def test_the_largest_product_counts_two_operations_for_each_term(expected, build):
+    with tf.Graph().as_default() as graph:
+        build()
+    assert largest_product(graph, batch_size=10) == expected
+
+
+@pytest.mark.parametrize(
+    'expected, size, change',
+    [
+        ((1, 1), 4, {}),  # A product of 128 by 4 by 4.
+        ((1, 1), 4, {'precision': 'bfloat16'}),
+        ((1, 0), 4, {'cores': 1}),
+        ((1, 0), 4, {'cores': 64}),
+        ((1, 0), 1024, {}),  # 268 MFLOP.
+        ((2, 1), 1024, {'precision': 'bfloat16'}),
+        ((4, 1), 1024, {'precision': 'bfloat16', 'cores': 4}),
+        ((1, 0), 1024, {'precision': 'bfloat16', 'cores': 3}),  # 128 examples are no multiple of 3.
+        ((1, 0), 2048, {'precision': 'bfloat16', 'cores': 4, 'batch_size': 64}),  # 16 examples in each.
+        ((1, 0), 1024, {'precision': 'bfloat16', 'cores': 64}),
+    ],
+)
+def test_small_products_run_in_a_thread_each_and_large_ones_of_bfloat16_in_towers(expected, size, change):
+    with tf.Graph().as_default() as graph:
+        tf.matmul(tf.placeholder(tf.float32, [None, size]), tf.ones([size, size]))
+    assert choose(graph, **{'precision': 'float32', 'batch_size': 128, 'cores': 2, **change}) == Parallelism(*expected)
+
+
+def test_batch_norm_is_not_divided_into_towers():
+    with tf.Graph().as_default() as graph:
+        tf.layers.batch_normalization(tf.matmul(tf.ones([128, 1024]), tf.ones([1024, 1024])), training=True)
+    assert choose(graph, 'bfloat16', 128, 2) == Parallelism()
