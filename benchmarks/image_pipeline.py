@@ -12,7 +12,6 @@ A ratio is the median over the rounds.
 import functools
 import json
 import os
-import re
 import statistics
 import sys
 import tempfile
@@ -24,7 +23,7 @@ import numpy as np
 from PIL import Image
 import tensorflow.compat.v1 as tf
 
-from benchmarks.processes import make_environments, run_module, run_peer
+from benchmarks.processes import instruction_sets, make_environments, run_module, run_peer
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import make_input_fn
 from estimator_trainer.common.pipeline.size import count_examples
@@ -78,13 +77,6 @@ def measure(directory: str, epochs: int) -> dict[str, float]:
         for _ in range(epochs * steps):
             session.run(step)
         return {'images_per_second': epochs * steps * BATCH_SIZE / (time.perf_counter() - start)}
-
-
-def instruction_sets() -> str:
-    """Returns Linux's names of the processor's vector instruction sets."""
-    with open('/proc/cpuinfo', encoding='utf-8') as file:
-        flags = re.search(r'^flags\s*:(.*)$', file.read(), re.MULTILINE)
-    return ' '.join(sorted(flag for flag in (flags[1].split() if flags else []) if re.match('sse4|avx|amx|fma', flag)))
 
 
 def main() -> None:

@@ -12,6 +12,8 @@ import tempfile
 import time
 from typing import Any
 
+from estimator_trainer.common import processor
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PEERS = {
     'jax': ['jax', 'flax', 'optax', 'numpy'],
@@ -127,10 +129,8 @@ def run_trainer(*flags: str) -> dict[str, Any]:
 def instruction_sets() -> str:
     """Returns the processor's instruction sets for matrices, such as 'AVX2, AVX-512'."""
     names = {'avx2': 'AVX2', 'avx512f': 'AVX-512', 'avx512_bf16': 'AVX-512 BF16', 'amx_bf16': 'AMX BF16'}
-    try:
-        with open('/proc/cpuinfo', encoding='utf-8') as file:
-            flags = set(re.search(r'^flags\s*:(.*)', file.read(), re.MULTILINE)[1].split())
-    except (OSError, TypeError):
+    flags = processor.flags()
+    if not flags:
         return 'unknown processor'
     found = [name for flag, name in names.items() if flag in flags]
     lacking = [name for flag, name in names.items() if flag not in flags]

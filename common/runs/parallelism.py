@@ -15,9 +15,10 @@ from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.plugins.estimator_contract import named
 from estimator_trainer.common.plugins.module_check import makes_step
+from estimator_trainer.common.processor import num_cores
 from estimator_trainer.common.runs import saved_flags
 from estimator_trainer.common.training.model_fn import Features, Labels, build_networks
-from estimator_trainer.common.training.parallelism import Parallelism, choose, num_cores
+from estimator_trainer.common.training.parallelism import Parallelism, choose
 from estimator_trainer.common.training.reproducibility import seeded
 from estimator_trainer.common.training.session_config import has_threads_per_session
 

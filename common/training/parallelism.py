@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 import math
-import os
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -20,11 +19,6 @@ class Parallelism(NamedTuple):
 
     num_towers: int = 1
     intra_op_threads: int = 0
-
-
-def num_cores() -> int:
-    """Returns the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
 
 
 def choose(graph: tf.Graph, precision: str, batch_size: int, cores: int) -> Parallelism:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 import os
-import re
 
 import tensorflow.compat.v1 as tf
 
@@ -74,15 +73,6 @@ def make_session_config(devices: Sequence[str], options: Options) -> tf.ConfigPr
         config.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
     _set_threads(config, options)
     return None if config.SerializeToString() == default else config
-
-
-def has_bfloat16(cpuinfo: str = '/proc/cpuinfo') -> bool:
-    """Whether the processor has instructions for bfloat16; False if that is unknown."""
-    try:
-        with open(cpuinfo, encoding='utf-8') as file:
-            return bool(re.search(r'^flags\s*:.* (avx512_bf16|amx_bf16)\b', file.read(), re.MULTILINE))
-    except OSError:
-        return False
 
 
 def _set_threads(config, options):

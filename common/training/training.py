@@ -16,13 +16,13 @@ from estimator_trainer.common.monitoring.summaries import Length, TrainingSummar
 from estimator_trainer.common.monitoring.times import Times
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.options.values import parse_steps
+from estimator_trainer.common.processor import has_bfloat16
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.checkpoints import has_checkpoint
 from estimator_trainer.common.training import exact_program, saving
 from estimator_trainer.common.training.effects import check_effects
 from estimator_trainer.common.training.multi_step import LOOP_SECONDS, MultiStepHook
 from estimator_trainer.common.training.reproducibility import warn_of_random_ops
-from estimator_trainer.common.training.session_config import has_bfloat16
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.defaults import DEFAULTS
 from estimator_trainer.hparams.text import parse

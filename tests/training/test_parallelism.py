@@ -1,10 +1,11 @@
-"""The rule for towers and threads: the size of products, and what it chooses."""
+"""The rule for towers and threads: the size of products, what it chooses, and what the processor has."""
 
 import math
 
 import pytest
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.processor import has_bfloat16
 from estimator_trainer.common.training.parallelism import Parallelism, choose, largest_product
 
 
@@ -63,3 +64,11 @@ def test_batch_norm_is_not_divided_into_towers():
     with tf.Graph().as_default() as graph:
         tf.layers.batch_normalization(tf.matmul(tf.ones([128, 1024]), tf.ones([1024, 1024])), training=True)
     assert choose(graph, 'bfloat16', 128, 2) == Parallelism()
+
+
+def test_instructions_for_bfloat16_are_found_in_what_linux_says_of_the_processor(tmp_path):
+    path = tmp_path / 'cpuinfo'
+    for flags, expected in (('avx2 avx512_bf16 sse', True), ('amx_bf16', True), ('avx2 avx512f', False)):
+        path.write_text(f'processor : 0\nflags\t\t: fpu {flags}\nbugs : amx_bf16x\n')
+        assert has_bfloat16(str(path)) == expected
+    assert not has_bfloat16(str(tmp_path / 'none'))

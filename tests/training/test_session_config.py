@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.cluster.task import TrainerTask
 from estimator_trainer.common.cluster.training_task import ALONE
 from estimator_trainer.common.options.table import Options
-from estimator_trainer.common.training.session_config import has_bfloat16, make_run_config, make_session_config
+from estimator_trainer.common.training.session_config import make_run_config, make_session_config
 from tests import forked
 from tests.cluster.tasks import addresses
 from tests.shared import refused
@@ -103,11 +103,3 @@ def test_each_task_of_a_cluster_has_a_session_and_a_seed_of_its_own(tmp_path, in
     assert config.session_config == (make_session_config([], options) if task is ALONE else session_config)
     assert config.master == ('' if task is ALONE else 'grpc://task') and config.is_chief and config.device_fn is None
     assert (config.save_checkpoints_secs, config.save_checkpoints_steps, config.log_step_count_steps) == (None, None, None)
-
-
-def test_instructions_for_bfloat16_are_found_in_what_linux_says_of_the_processor(tmp_path):
-    path = tmp_path / 'cpuinfo'
-    for flags, expected in (('avx2 avx512_bf16 sse', True), ('amx_bf16', True), ('avx2 avx512f', False)):
-        path.write_text(f'processor : 0\nflags\t\t: fpu {flags}\nbugs : amx_bf16x\n')
-        assert has_bfloat16(str(path)) == expected
-    assert not has_bfloat16(str(tmp_path / 'none'))
