@@ -131,7 +131,7 @@ class Seq2Seq(nn.Module):
     @staticmethod
     def batch(chosen, layout):
         del layout
-        return tuple(texts.long() for texts in chosen)
+        return tuple(array.long() for array in chosen)
 
     def loss(self, sources, targets):
         memory, state = self.encoder(self.embedding(sources))
@@ -159,10 +159,7 @@ class TextCNN(nn.Module):
     def load(data):
         return tuple(torch.from_numpy(data[name]) for name in ('texts', 'labels'))
 
-    @staticmethod
-    def batch(chosen, layout):
-        del layout
-        return tuple(array.long() for array in chosen)
+    batch = Seq2Seq.batch
 
     def loss(self, texts, labels):
         net = self.embedding(texts).transpose(1, 2)
