@@ -1,6 +1,7 @@
-"""The command lines: python -m estimator_trainer, and with `sweep` or `records` as the first word, those of these names.
+"""The command lines: python -m estimator_trainer, and with `sweep`, `records` or `completion` as the first word, those.
 
-`trials` is for sweeps, which start it: see common/commands/trials.py.
+An installed package also has the commands estimator-trainer and estimator-sweep. `trials` is for sweeps, which start it: see
+common/commands/trials.py.
 """
 
 import signal
@@ -21,7 +22,7 @@ def find_command(arguments: list[str]) -> tuple[Callable[[list[str]], int], list
     Raises:
       ModuleNotFoundError: a package that the command needs is not installed.
     """
-    is_named = arguments[:1] in (['sweep'], ['records'], ['trials'])
+    is_named = arguments[:1] in (['sweep'], ['records'], ['completion'], ['trials'])
     name, rest = (arguments[0], arguments[1:]) if is_named else ('trainer', arguments)
     module = importlib.import_module(f'estimator_trainer.common.commands.{name}')
     return module.main, [f'{name}.py', *rest]
@@ -42,11 +43,37 @@ def import_own_package() -> str:
     return parent
 
 
-if __name__ == '__main__':
-    parent = import_own_package()
+def run(arguments: list[str], parent: str, program: str = '') -> None:
+    """Runs a command line, and ends the process.
+
+    Args:
+      parent: the directory that the package is in.
+      program: its name in messages; by default, that of the script of a checkout.
+    """
     try:
-        main, sys.argv[:] = find_command(sys.argv[1:])
+        main, sys.argv[:] = find_command(arguments)
     except ModuleNotFoundError as error:
         cure = f'pip install -e {shlex.quote(f"{parent}/tf_estimator")} -e {shlex.quote(parent)}'
         sys.exit(f'trainer.py: {error.name} is not installed: {cure}')
+    sys.argv[0] = program or sys.argv[0]
     importlib.import_module('estimator_trainer.common.processes').run_and_exit(lambda: main(sys.argv))
+
+
+def trainer() -> None:
+    """The command estimator-trainer."""
+    _run_script([])
+
+
+def sweep() -> None:
+    """The command estimator-sweep."""
+    _run_script(['sweep'])
+
+
+def _run_script(command):
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    program = os.path.basename(sys.argv[0])
+    run([*command, *sys.argv[1:]], os.path.dirname(os.path.dirname(os.path.abspath(__file__))), program)
+
+
+if __name__ == '__main__':
+    run(sys.argv[1:], import_own_package())
