@@ -39,6 +39,7 @@ def check_effects(
     makes_batches: bool,
     given: Mapping[str, str],
     has_begun: bool = False,
+    unmentioned: Collection[str] = (),
 ) -> None:
     """Checks that hyper-parameters have an effect if they were given, or if a module takes over what they are for.
 
@@ -49,13 +50,14 @@ def check_effects(
       names_read, makes_batches: as for `unused`.
       given: {name: where it was given}, from `hparams.origins`.
       has_begun: whether the run resumes.
+      unmentioned: names of the modules' own that their sources do not mention: nothing can read them later.
 
     Raises:
       UsageError: some have none.
     """
     defaults, mistakes = HParams(DEFAULTS), []
-    for name in unused(names_read, makes_batches):
-        replaced = _replaced(name, model, params, makes_batches)
+    for name in (*unused(names_read, makes_batches), *(name for name in unmentioned if name not in names_read)):
+        replaced = '' if name in unmentioned else _replaced(name, model, params, makes_batches)
         if replaced and params[name] != defaults[name]:
             mistakes.append(replaced)
         elif name in given:
@@ -98,6 +100,8 @@ def _replaced(name, model, params, makes_batches):
 
 def _reason(name, model, params):
     """Returns why a hyper-parameter has no effect, and the cure."""
+    if name not in TABLE:
+        return f', as neither --model={params.model} nor --dataset={params.dataset} reads it: omit it'
     choice, *values = TABLE[name].only_with or (name,)
     function = _REPLACED_BY.get(choice, '')
     if getattr(model, function, None):

@@ -70,6 +70,7 @@ class Training:
       on_metrics: see TrainingSummaries.
       status, times: likewise.
       given: see `hparams.origins`.
+      unmentioned: see `effects.check_effects`.
     """
 
     options: Options
@@ -83,11 +84,12 @@ class Training:
     status: StatusFile = dataclasses.field(default_factory=StatusFile)
     times: Times = dataclasses.field(default_factory=Times)
     given: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unmentioned: Collection[str] = ()
 
     def check_effects(self, model: Any, params: HParams, names_read: Collection[str], output_dir: str) -> None:
         """Checks that hyper-parameters have an effect, see `effects`; only the chief knows whether the run is new."""
         has_begun = not self.task.is_chief or has_checkpoint(output_dir) and not self.options.overwrite
-        check_effects(model, params, names_read, self.has_input_fn, self.given, has_begun)
+        check_effects(model, params, names_read, self.has_input_fn, self.given, has_begun, self.unmentioned)
 
     def make_spec(self, step: Step, params: HParams, config: tf.estimator.RunConfig) -> tf.estimator.EstimatorSpec:
         """Returns the EstimatorSpec of a step, with its hooks. Adds the step's loss to the mean for the log."""
