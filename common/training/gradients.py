@@ -6,12 +6,17 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-_MAX_DENSE = 2**18  # Elements; up to here Adam's one op for dense gradients is faster than its twelve for sparse ones.
+_MAX_DENSE = 2**18  # Elements; up to here one op for a dense gradient is faster than several for a sparse one.
 
 
 def is_small(variable: tf.Variable) -> bool:
     """Whether a dense gradient costs less than the ops of a sparse one; those of parameter servers are sent each step."""
-    return (variable.shape.num_elements() or math.inf) <= _MAX_DENSE and '/job:ps' not in variable.device
+    return (variable.shape.num_elements() or math.inf) <= _MAX_DENSE and not is_remote(variable)
+
+
+def is_remote(variable: tf.Variable) -> bool:
+    """Whether a variable is on a parameter server."""
+    return '/job:ps' in variable.device
 
 
 def make_dense(gradient: Any, variable: tf.Variable) -> tf.Tensor:

@@ -12,8 +12,15 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.cluster.training_task import Means
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.training import layer_rates, moving_average
-from estimator_trainer.common.training.gradients import accumulate, in_one_type, is_small, make_dense, merge_duplicates
-from estimator_trainer.common.training.optimizer import SAME_IF_DENSE, by_name, is_decayed
+from estimator_trainer.common.training.gradients import (
+    accumulate,
+    in_one_type,
+    is_remote,
+    is_small,
+    make_dense,
+    merge_duplicates,
+)
+from estimator_trainer.common.training.optimizer import SAME_IF_DENSE, UPDATES_ALL_ROWS, by_name, is_decayed
 from estimator_trainer.hparams.build import HParams
 
 LOSS_SCALING_VARIABLES = ('current_loss_scale', 'good_steps')  # As TensorFlow names them.
@@ -40,12 +47,16 @@ class Objective:
 
 
 class _Part(NamedTuple):
-    """An objective's optimizer, its gradients, and the variables that they are of."""
+    """An objective's optimizer, its gradients, and the variables that they are of.
+
+    updates_all_rows is whether the optimizer takes as many passes over a variable for a sparse gradient as for a dense one.
+    """
 
     objective: Objective
     optimizer: tf.train.Optimizer
     gradients: tuple[Any, ...]
     variables: tuple[tf.Variable, ...]
+    updates_all_rows: bool
 
 
 def minimize(
@@ -131,12 +142,13 @@ def _differentiate(
         raise UsageError(f'--model={params.model}: its loss {objective.name} depends on none of its variables: {names}')
     if not pairs:
         raise UsageError(f'--model={params.model}: its loss depends on no variable that could be trained')
-    may_be_dense = make_optimizer is by_name and params.optimizer in SAME_IF_DENSE
+    is_ours = make_optimizer is by_name
+    may_be_dense, updates_all_rows = (is_ours and params.optimizer in names for names in (SAME_IF_DENSE, UPDATES_ALL_ROWS))
     gradients = tuple(
         make_dense(gradient, variable) if may_be_dense and is_small(variable) else merge_duplicates(gradient)
         for gradient, variable in pairs
     )
-    return _Part(objective, optimizer, gradients, tuple(variable for _, variable in pairs))
+    return _Part(objective, optimizer, gradients, tuple(variable for _, variable in pairs), updates_all_rows)
 
 
 def _scope(objective):
@@ -183,6 +195,11 @@ def _apply(part, gradients, params, weight_decay):
     if weight_decay:
         gradients = [
             tf.convert_to_tensor(gradient) + weight_decay * variable if is_decayed(variable) else gradient
+            for gradient, variable in zip(gradients, part.variables)
+        ]
+    if part.updates_all_rows:
+        gradients = [
+            gradient if is_remote(variable) else make_dense(gradient, variable)
             for gradient, variable in zip(gradients, part.variables)
         ]
     with _scope(part.objective):

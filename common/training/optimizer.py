@@ -50,6 +50,7 @@ OPTIMIZERS: dict[str, Callable[[tf.Tensor, HParams], tf.train.Optimizer]] = {
     'rmsprop': lambda rate, params: tf.train.RMSPropOptimizer(rate, params.rmsprop_decay, epsilon=params.rmsprop_epsilon),
     'sgd': lambda rate, params: tf.train.GradientDescentOptimizer(rate),
 }
+UPDATES_ALL_ROWS = ('adam', 'adamw')  # Also those without a gradient.
 SAME_IF_DENSE = ('adam', 'adamw', 'adagrad', 'sgd')  # Rows with gradient 0 are updated like rows without one.
 
 

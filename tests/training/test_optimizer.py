@@ -162,7 +162,10 @@ def test_embeddings_are_trained_alike_whatever_their_size(name):
     assert small[0] < 1 and small[1] < 1 and small[2] == 1
     # Only sparse gradients need this op, as those for parameter servers are at any size.
     assert ['Unique' in ops for ops in (small_ops, most_ops, large_ops)] == [False, False, True]
-    assert 'Unique' in train_rows(name, 3, '/job:ps/task:0')[1]
+    remote_ops = train_rows(name, 3, '/job:ps/task:0')[1]
+    assert 'Unique' in remote_ops
+    if name.startswith('adam'):  # Which updates all rows, by one op or by many.
+        assert ['ResourceApplyAdam' in ops for ops in (large_ops, remote_ops)] == [True, False]
 
 
 @pytest.mark.parametrize('name', ['momentum', 'rmsprop'])
