@@ -90,7 +90,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         self._times = times
 
     def begin(self):
-        self._writer = tf.summary.FileWriterCache.get(self._output_dir)
+        self._writer = open_writer(self._output_dir)
         self._global_step = tf.train.get_global_step()
         self._fetches = {'loss': self._loss, 'metrics': self._metrics, 'summaries': tf.summary.merge_all()}
 
@@ -171,6 +171,15 @@ class TrainingSummaries(tf.train.SessionRunHook):
 def _find(summary, tag):
     """Returns the scalar of a tag in a tf.Summary, or None."""
     return next((value.simple_value for value in summary.value if value.tag == tag and value.HasField('simple_value')), None)
+
+
+def open_writer(directory: str) -> tf.summary.FileWriter:
+    """Returns the writer of a directory, which this process shares; it leaves the graph to the CheckpointSaver."""
+    cache = tf.summary.FileWriterCache
+    with cache._lock:
+        if directory not in cache._cache:
+            cache._cache[directory] = tf.summary.FileWriter(directory)
+        return cache._cache[directory]
 
 
 def close_writers(output_dir: str) -> None:

@@ -3,12 +3,15 @@
 import collections
 from collections.abc import Callable, Sequence
 import math
+import time
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import files
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.graphs import empty_constants
+from estimator_trainer.common.monitoring.summaries import open_writer
 from estimator_trainer.common.monitoring.times import CHECKPOINTS, EVALUATION, Times
 from estimator_trainer.common.paths import check_identity, identify
 from estimator_trainer.common.stop import StopOnSignal
@@ -140,6 +143,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         self._steps_per_run = 1  # Otherwise it fetches the global step after each step, a third of a short step's time.
 
     def begin(self):
+        open_writer(self._checkpoint_dir)
         super().begin()
         if latest := tf.train.latest_checkpoint(self._checkpoint_dir):
             if differences := different_variables(latest):
@@ -159,11 +163,23 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         self._check_restarts(latest)
         if len(self._starts) == 1:
             retention.warn_of_space(self._checkpoint_dir, session.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES))
-        # As equivalent text from C++: Python's text_format takes 0.1 s and more.
-        files.write(f'{self._checkpoint_dir}/graph.pbtxt', str(session.graph.as_graph_def(add_shapes=True)))
+        self._write_graph(session.graph)
+        step = int(session.run(self._global_step_tensor))
         self._is_starting = True
-        super().after_create_session(session, coord)
+        self._save(session, step)
         self._is_starting = False
+        self._timer.update_last_triggered_step(step)
+
+    def _write_graph(self, graph):
+        """Writes the graph, without the training data, to graph.pbtxt and for TensorBoard."""
+        definition = graph.as_graph_def(add_shapes=True)
+        empty_constants(definition, 'input/')
+        # As equivalent text from C++: Python's text_format takes 0.1 s and more.
+        files.write(f'{self._checkpoint_dir}/graph.pbtxt', str(definition))
+        self._summary_writer.add_event(tf.Event(wall_time=time.time(), graph_def=definition.SerializeToString()))
+        saver = self._get_saver()
+        meta = tf.train.export_meta_graph(graph=graph, graph_def=definition, saver_def=saver.saver_def if saver else None)
+        self._summary_writer.add_meta_graph(meta)
 
     def after_run(self, run_context, run_values):
         latest, runs = self._starts[-1]

@@ -134,3 +134,27 @@ def test_data_that_ends_is_an_error():
         with pytest.raises(RunError, match=message), tf.train.SingularMonitoredSession([StepCheck(loss)]) as session:
             while not session.should_stop():
                 session.run(count)
+
+
+def test_the_graph_is_written_without_the_data_of_the_input(tmp_path):
+    data = np.arange(5000)
+    with tf.Graph().as_default():
+        with tf.name_scope('input'):
+            tf.constant(data, name='numbers')
+            tf.constant([f'text {i}' for i in data], name='texts')
+            tf.constant(data[:9], name='small')
+        tf.constant(data, name='outside')
+        tf.train.get_or_create_global_step()
+        with tf.train.SingularMonitoredSession([CheckpointSaver(str(tmp_path), [10])]):
+            pass
+    (path,) = tmp_path.glob('events.*')
+    events = [*tf.train.summary_iterator(str(path))]
+    (shown,) = [tf.GraphDef.FromString(event.graph_def) for event in events if event.graph_def]
+    (meta,) = [tf.MetaGraphDef.FromString(event.meta_graph_def) for event in events if event.meta_graph_def]
+    written = text_format.Parse((tmp_path / 'graph.pbtxt').read_text(), tf.GraphDef())
+    assert shown == written == meta.graph_def and meta.saver_def.filename_tensor_name
+    with tf.Graph().as_default(), tf.Session() as session:
+        found = tf.import_graph_def(written, return_elements=['input/numbers:0', 'input/texts:0', 'input/small:0', 'outside:0'])
+        numbers, texts, small, outside = session.run(found)
+    assert numbers.shape == texts.shape == data.shape and not numbers.any() and {*texts} == {b''}
+    assert np.array_equal(small, data[:9]) and np.array_equal(outside, data)
