@@ -283,6 +283,20 @@ class Run:
         """
         return self._execute({'schedule': 'export', 'checkpoint': checkpoint}, options)['export']
 
+    def report(self, split: str | None = None, checkpoint: str | None = None) -> str:
+        """Writes output_dir/report.html, and returns its path; requires the package jinja2.
+
+        It has the curves, the metrics, the predictions of a split with the worst mistakes, and what matters for them.
+
+        Args:
+          split: by default the one that the training has evaluated.
+          checkpoint: as for `evaluate`.
+
+        Raises:
+          UsageError, RunError: jinja2 is missing, or as for `evaluate`.
+        """
+        return self._execute({'schedule': 'report', 'predict_split': split, 'checkpoint': checkpoint}, {})['report']
+
     def _execute(self, fixed, options, on_metrics=None):
         try:
             with naming_arguments(), StopInProgram() as stop:

@@ -117,7 +117,9 @@ def _kept(FLAGS, run):
     schedule = SCHEDULES[FLAGS.schedule]
     names = names_with(Trait.KEPT) if schedule.trains else _OF_EVALUATION if schedule.follows else ()
     left_out = (*(_OF_START if run.has_begun else ()), *(() if is_alone(FLAGS) else ['schedule']))
-    return {name: run.flags[name] for name in names if name in run.flags and name not in left_out}
+    kept = {name: run.flags[name] for name in names if name in run.flags and name not in left_out}
+    splits = run.flags.get('eval_splits') if schedule.reports else None
+    return {**kept, **({'predict_split': splits[0]} if splits else {})}
 
 
 def _data_dir(FLAGS, output_dir, run):

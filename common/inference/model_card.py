@@ -40,11 +40,22 @@ def make_card(output_dir: str, step: int, params: Mapping[str, Any], data_sha256
         for row in read_metrics(output_dir)
         if int(row['global_step']) == step
     }
-    versions = {'python': platform.python_version(), 'tensorflow': tf.__version__}
+    return {
+        'global_step': step,
+        'hparams': dict(params),
+        'metrics': metrics,
+        'data_sha256': data_sha256,
+        'versions': versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Returns {package: version}, of Python, too."""
+    found = {'python': platform.python_version(), 'tensorflow': tf.__version__}
     for package in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # A checkout need not be installed.
-            versions[package] = importlib.metadata.version(package)
-    return {'global_step': step, 'hparams': dict(params), 'metrics': metrics, 'data_sha256': data_sha256, 'versions': versions}
+            found[package] = importlib.metadata.version(package)
+    return found
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ class Schedule(typing.NamedTuple):
     follows: bool = False  # Another process trains.
     is_dry_run: bool = False  # One step, and no output is kept.
     needs_checkpoint: bool = False
+    reports: bool = False  # On what the training has evaluated.
 
 
 SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
@@ -37,6 +38,12 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
             needs_checkpoint=True,
         ),
         'export': Schedule('writes a SavedModel below output_dir/export', needs_checkpoint=True),
+        'report': Schedule(
+            'writes output_dir/report.html: curves, metrics, the worst mistakes, and what matters',
+            predicts=True,
+            needs_checkpoint=True,
+            reports=True,
+        ),
         'describe': Schedule('prints a summary of the data, if the dataset has one, and trains nothing'),
         'status': Schedule('prints what the runs in --runs, or the one in --output_dir, do, or how they ended'),
         'dry_run': Schedule(

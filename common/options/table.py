@@ -309,9 +309,9 @@ class Options:
     )
     checkpoint: str | None = flag(
         None,
-        'The checkpoint to evaluate, predict with or export: latest, best, or a path.',
+        'The checkpoint to evaluate, predict with, export or report on: latest, best, or a path.',
         default_text='best, if the training had --best_metric or --early_stopping_patience; else latest',
-        schedules=('evaluate', 'predict', 'export'),
+        schedules=('evaluate', 'predict', 'export', 'report'),
         traits=PATH | NOT_IN_TRIALS,
     )
 
@@ -322,7 +322,12 @@ class Options:
         schedules=('predict', 'evaluate'),
         traits=PATH | NOT_IN_TRIALS,
     )
-    predict_split: str = flag('eval', 'The split to predict.', schedules=('predict',), traits=NOT_EMPTY | NOT_IN_TRIALS)
+    predict_split: str = flag(
+        'eval',
+        'The split to predict; for a report, by default the one that the training has evaluated.',
+        schedules=('predict', 'report'),
+        traits=NOT_EMPTY | NOT_IN_TRIALS,
+    )
     predictions: str = flag(
         '',
         'The file for the predictions, a JSON object in each line, such as predictions.jsonl.',

@@ -15,6 +15,7 @@ from estimator_trainer.common.inference.input_files import open_files
 from estimator_trainer.common.inference.model_card import extra_assets, make_card
 from estimator_trainer.common.inference.prediction import predict_files, predict_split
 from estimator_trainer.common.locks import taking_turns
+from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.size import count_examples
 from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset
 from estimator_trainer.common.runs.experiment import Experiment
@@ -82,9 +83,14 @@ def _predictions(experiment):
         files = open_files(source, options.input)
         return lambda checkpoint: predict_files(experiment.estimator, files, source.params.eval_batch_size, checkpoint)
     split = options.predict_split
+    check_finite(source, split)
+    return lambda checkpoint: predict_split(experiment.estimator, source, split, checkpoint)
+
+
+def check_finite(source: DataSource, split: str) -> None:
+    """Raises UsageError if the split to predict is infinite, as far as that is known before it is read."""
     if not source.has_input_fn() and count_examples(source, split, at_most=1) == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--predict_split={split}: the split is infinite')
-    return lambda checkpoint: predict_split(experiment.estimator, source, split, checkpoint)
 
 
 def export(experiment: Experiment) -> dict[str, Any]:

@@ -34,6 +34,25 @@ def abandon(output_dir: str, step: int, folder: str) -> None:
                 _cut(path, step, os.path.join(folder, 'cut.part'))
 
 
+def read_scalars(output_dir: str, prefix: str) -> list[tuple[int, dict[str, float]]]:
+    """Returns (step, {name: value}) for each line of the training's log, ordered by step: its scalars with this prefix.
+
+    The names are without the prefix. Of a step that a run has repeated, the last line counts.
+    """
+    found: dict[int, dict[str, float]] = {}
+    paths = (os.path.join(output_dir, name) for name in names_in(output_dir) if 'tfevents' in name)
+    for path in sorted(paths):  # By the time in the names.
+        for step, record in _events(path):
+            values = tf.Event.FromString(record[_HEADER.size : -_CHECKSUM]).summary.value
+            scalars = {value.tag: value.simple_value for value in values if value.HasField('simple_value')}
+            if scalars:
+                found.setdefault(step, {}).update(scalars)
+    return [
+        (step, {tag.removeprefix(prefix): value for tag, value in scalars.items() if tag.startswith(prefix)})
+        for step, scalars in sorted(found.items())
+    ]
+
+
 def _of_evaluations(output_dir):
     """Returns the names of the directories of `events_dir`; leaves out those that are output_dirs of other runs."""
     names = [name for name in names_in(output_dir) if re.fullmatch('eval(_.+)?', name)]

@@ -41,9 +41,13 @@ def results_path(output_dir: str) -> str:
     return os.path.join(output_dir, 'results.json')
 
 
+def summary_path(output_dir: str) -> str:
+    return os.path.join(output_dir, 'data_summary.txt')
+
+
 def save_summary(output_dir: str, text: str) -> None:
     """Writes data_summary.txt, about the training data."""
-    write(os.path.join(output_dir, 'data_summary.txt'), text)
+    write(summary_path(output_dir), text)
 
 
 def ensure_writable(output_dir: str) -> None:

@@ -142,7 +142,10 @@ def test_a_number_out_of_its_range_is_refused(name):
         (['--hparams=optimizer=lion'], 'optimizer=lion is not one of adam, adamw, adagrad, ftrl, momentum, rmsprop, sgd'),
         (['--override_hparams=dense_units=8'], ', label_smoothing, drop_rate'),
         (['--log_file=/none/log.txt'], '--log_file=/none/log.txt: cannot be written: No such file or directory'),
-        *(([f'--schedule={name}'], 'contains no checkpoint: train first') for name in ('evaluate', 'predict', 'export')),
+        *(
+            ([f'--schedule={name}'], 'contains no checkpoint: train first')
+            for name in ('evaluate', 'predict', 'export', 'report')
+        ),
         *(([f'--output_dir={path}'], f'={path}: cannot be written') for path in ('/dev/null', '/dev/null/x', '/proc/output')),
     ],
 )

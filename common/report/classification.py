@@ -1,0 +1,160 @@
+"""Figures about a classifier: its confusions, precision and recall by class, their curves, and its calibration."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from estimator_trainer.common.report.charts import Chart, Series, number, percent, plot
+from estimator_trainer.common.report.predicted import Predicted, names_of
+
+_MAX_MATRIX = 20  # Classes.
+_MAX_CLASSES = 50
+_MAX_CONFUSIONS = 10
+_MAX_CURVES = 3
+_BINS = 10
+
+
+class Row(NamedTuple):
+    """A class; recall and precision are NaN if it has no label, or no prediction."""
+
+    name: str
+    support: int
+    precision: float
+    recall: float
+    f1: float
+
+
+class Cell(NamedTuple):
+    """The number of examples, and their share of those of the row."""
+
+    examples: int
+    share: float
+
+
+def figures(found: Predicted, class_names: Sequence[str] | None) -> dict[str, Any]:
+    """Returns what the page shows about the predictions of a classifier."""
+    assert found.classes is not None
+    size = int(max(found.labels.max(), found.classes.max())) + 1
+    if found.probabilities is not None:
+        size = max(size, found.probabilities.shape[1])
+    names = names_of(max(size, len(class_names or ())), class_names)
+    counts = confusion_matrix(found.labels, found.classes, len(names))
+    rows = by_class(counts, names)
+    accuracy = float(np.trace(counts) / counts.sum())
+    shown = sorted(rows, key=lambda row: np.nan_to_num(row.f1))[:_MAX_CLASSES] if len(rows) > _MAX_CLASSES else rows
+    return {
+        'accuracy': accuracy,
+        'text': _describe(counts, names, accuracy),
+        'names': names,
+        'matrix': matrix(counts) if len(names) <= _MAX_MATRIX else None,
+        'confusions': confusions(counts, names),
+        'classes': shown,
+        'omitted': len(rows) - len(shown),
+        'charts': [] if found.probabilities is None else _charts(found, names),
+    }
+
+
+def confusion_matrix(labels: np.ndarray, classes: np.ndarray, size: int) -> np.ndarray:
+    """Returns how many examples of each label, the row, are predicted as each class, the column: int64 [size, size]."""
+    return np.bincount(labels * size + classes, minlength=size * size).reshape(size, size)
+
+
+def matrix(counts: np.ndarray) -> list[list[Cell]]:
+    """Returns the cells of a confusion matrix, with their shares of their rows."""
+    totals = counts.sum(axis=1, keepdims=True)
+    shares = counts / np.maximum(totals, 1)
+    return [[Cell(int(n), float(share)) for n, share in zip(*row)] for row in zip(counts, shares)]
+
+
+def confusions(counts: np.ndarray, names: Sequence[str]) -> list[tuple[str, str, int]]:
+    """Returns the most frequent mistakes: (label, prediction, count)."""
+    wrong = counts - np.diag(np.diag(counts))
+    order = np.argsort(-wrong, axis=None, kind='stable')[:_MAX_CONFUSIONS]
+    places = [divmod(int(place), len(counts)) for place in order if wrong.flat[place]]
+    return [(names[label], names[predicted], int(wrong[label, predicted])) for label, predicted in places]
+
+
+def by_class(counts: np.ndarray, names: Sequence[str]) -> list[Row]:
+    """Returns precision, recall and F1 of each class."""
+    right, support, predicted = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
+    with np.errstate(invalid='ignore'):
+        precision, recall, f1 = right / predicted, right / support, 2 * right / (support + predicted)
+    return [Row(*row) for row in zip(names, support.tolist(), precision.tolist(), recall.tolist(), f1.tolist())]
+
+
+def _describe(counts, names, accuracy):
+    total = int(counts.sum())
+    text = f'{percent(accuracy)} of {total:,} examples are predicted correctly'
+    frequent = int(counts.sum(axis=1).argmax())
+    text += f'; always predicting {names[frequent]}, the most frequent class, would be correct for '
+    text += f'{percent(counts[frequent].sum() / total)}.'
+    worst = confusions(counts, names)[:1]
+    times = 'once' if worst and worst[0][2] == 1 else f'{worst[0][2]:,} times' if worst else ''
+    return text + ''.join(f' The most frequent mistake, {times}: {label} is taken for {other}.' for label, other, _ in worst)
+
+
+def _charts(found, names):
+    probabilities = found.probabilities
+    return [
+        precision_recall(found.labels, probabilities, names),
+        calibration(found.labels == found.classes, probabilities[np.arange(len(probabilities)), found.classes]),
+    ]
+
+
+def pr_points(is_positive: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns (recall, precision), float [thresholds], for each score as the threshold, in descending order.
+
+    Args:
+      is_positive: bool [n], with a positive example.
+      scores: float [n].
+    """
+    order = np.argsort(-scores, kind='stable')
+    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # Equal scores pass together.
+    true = np.cumsum(is_positive[order])[ends]
+    return true / is_positive.sum(), true / (ends + 1)
+
+
+def average_precision(recall: np.ndarray, precision: np.ndarray) -> float:
+    """Returns the mean of the precisions, each weighted by the gain of recall."""
+    return float(np.sum(np.diff(recall, prepend=0) * precision))
+
+
+def precision_recall(labels: np.ndarray, probabilities: np.ndarray, names: Sequence[str]) -> Chart:
+    """Returns the curve of the second of two classes; of more, those of the classes with the least average precision."""
+    classes = [1] if probabilities.shape[1] == 2 else range(probabilities.shape[1])
+    curves = []
+    for number_of_class in classes:
+        if (is_positive := labels == number_of_class).any():
+            points = pr_points(is_positive, probabilities[:, number_of_class])
+            curves.append((average_precision(*points), number_of_class, points))
+    curves.sort(key=lambda curve: curve[:2])
+    shown = curves[:_MAX_CURVES]
+    series = [
+        Series(names[number_of_class], np.append(0, recall), np.append(precision[:1], precision), 'line', color)
+        for color, (_, number_of_class, (recall, precision)) in enumerate(shown)
+    ]
+    means = ', '.join(f'{number(mean)} for {names[number_of_class]}' for mean, number_of_class, _ in shown)
+    least = f' Of {len(curves)} classes, those with the lowest are shown.' if len(curves) > len(shown) else ''
+    text = f'Precision by recall, as the threshold of the probability falls. Average precision: {means or "unknown"}.{least}'
+    empty = [Series('', np.zeros(1), np.full(1, np.nan))]
+    return plot('precision and recall', text, series or empty, 'recall', 'precision', (0, 1), (0, 1))
+
+
+def calibration(is_right: np.ndarray, confidence: np.ndarray) -> Chart:
+    """Returns the share of correct predictions by confidence, the probability of the predicted class, in ten intervals."""
+    bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
+    counts = np.bincount(bins, minlength=_BINS)
+    used = counts > 0
+    mean, share = (np.bincount(bins, values, _BINS)[used] / counts[used] for values in (confidence, is_right))
+    error = float(np.sum(counts[used] * np.abs(share - mean)) / counts.sum())
+    gap = float(confidence.mean() - is_right.mean())
+    lean = f': too {"confident" if gap > 0 else "cautious"} by {percent(abs(gap))} on average' if abs(gap) >= 0.005 else ''
+    text = (
+        'Share of correct predictions by confidence; the dashed diagonal is perfect. '
+        f'Mean confidence {percent(confidence.mean())}, {percent(is_right.mean())} correct{lean}. '
+        f'Expected calibration error: {percent(error)}.'
+    )
+    diagonal = Series('perfect', np.array([0.0, 1.0]), np.array([0.0, 1.0]), 'guide', 7)
+    series = [diagonal, Series('predictions', mean, share, 'both', 0)]
+    return plot('calibration', text, series, 'confidence', 'share correct', (0, 1), (0, 1))

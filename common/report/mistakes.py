@@ -1,0 +1,61 @@
+"""The worst mistakes of a model: the examples of a split with the largest losses."""
+
+import base64
+from collections.abc import Mapping, Sequence
+import io
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from estimator_trainer.common.inference.prediction import Prediction
+from estimator_trainer.common.ops.images import to_pil_images
+from estimator_trainer.common.report.charts import number, percent
+from estimator_trainer.common.report.predicted import names_of, outcome
+
+MAX_MISTAKES = 24
+_SIDE = 160  # Pixels of a picture; larger ones are scaled down.
+
+
+class Mistake(NamedTuple):
+    """An example with its label and prediction, in words; picture is a data URI, or ''; cells are {column: text}."""
+
+    place: str
+    label: str
+    predicted: str
+    detail: str
+    picture: str
+    cells: Mapping[str, str]
+
+
+def describe(prediction: Prediction, cells: Mapping[str, str], class_names: Sequence[str] | None) -> Mistake:
+    """Returns an example, with a label and an outcome, as the page shows it."""
+    found, label, image = outcome(prediction.values), prediction.label, prediction.image
+    place = _place(prediction.fields)
+    picture = to_data_uri(image) if image is not None and image.ndim == 3 and image.shape[2] in (1, 3) else ''
+    if found.value is not None:
+        return Mistake(place, number(label), number(found.value), number(found.value - label), picture, cells)
+    assert found.class_id is not None
+    names = names_of(max(int(label), found.class_id) + 1, class_names)
+    shares = [] if found.probabilities is None else found.probabilities.tolist()
+    known = [f'{percent(shares[i])} for {names[i]}' for i in (found.class_id, int(label)) if 0 <= i < len(shares)]
+    return Mistake(place, names[label], names[found.class_id], ', '.join(known), picture, cells)
+
+
+def _place(fields: Mapping[str, Any]) -> str:
+    """Returns where an example is: its id, its file and line there, or its position in the split."""
+    if 'example_id' in fields:
+        return str(fields['example_id'])
+    others = {name: value for name, value in fields.items() if name not in ('split', 'example', 'file')}
+    where = ', '.join(f'{name} {value}' for name, value in others.items())
+    return where or f'example {fields.get("example", "")}'
+
+
+def to_data_uri(image: np.ndarray) -> str:
+    """Returns an image, uint8 or float in [0, 1] [height, width, 1 or 3], as the data URI of a PNG file."""
+    (picture,) = to_pil_images(image[None])
+    if max(picture.size) > _SIDE:
+        picture.thumbnail((_SIDE, _SIDE), Image.Resampling.LANCZOS)
+    content = io.BytesIO()
+    picture.save(content, 'png', optimize=True)
+    return f'data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}'

@@ -1,0 +1,38 @@
+"""The page of a report, from its parts, by a template of Jinja, in which everything is escaped."""
+
+from collections.abc import Mapping
+import importlib.util
+import os
+from typing import Any
+
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.report import charts
+
+_TEMPLATE = 'page.html.jinja'
+
+
+def check_installed() -> None:
+    """Raises UsageError if the package that fills the template is missing."""
+    if importlib.util.find_spec('jinja2') is None:
+        raise UsageError(
+            "--schedule=report needs the package jinja2: pip install jinja2, or pip install 'estimator-trainer[report]'"
+        )
+
+
+def render(parts: Mapping[str, Any]) -> str:
+    """Returns the HTML of a report: one file that needs no other, and runs no script.
+
+    Args:
+      parts: the variables of the template, which lists them.
+    """
+    import jinja2  # Only here: no other schedule needs it.
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(os.path.dirname(__file__)),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {'number': charts.number, 'percent': charts.percent, 'share': charts.share}
+    return environment.get_template(_TEMPLATE).render(parts, width=charts.WIDTH, height=charts.HEIGHT)

@@ -1,0 +1,137 @@
+"""The predictions of a split as arrays: what the figures about a classifier, or about a regression, are drawn from."""
+
+from collections.abc import Iterable, Iterator, Sequence
+import dataclasses
+import heapq
+import itertools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from estimator_trainer.common.inference.prediction import Prediction
+
+_MAX_PROBABILITIES = 50_000_000  # 200 MB.
+_LEAST = float(np.finfo(np.float32).tiny)
+_CLASS_NAMES, _VALUE_NAMES = ('class', 'class_ids'), ('value', 'predictions')
+
+
+class Outcome(NamedTuple):
+    """What is predicted for one example: a class with the probabilities of all, if known; or a number; else nothing."""
+
+    class_id: int | None = None
+    probabilities: np.ndarray | None = None
+    value: float | None = None
+
+    def loss(self, label: Any) -> float:
+        """Returns how wrong it is: -log of the probability of the label; 0 or 1 if that is unknown; or the absolute error."""
+        if self.value is not None:
+            return abs(self.value - float(label))
+        if self.probabilities is None or not 0 <= label < len(self.probabilities):
+            return float(self.class_id != label)
+        return -math.log(max(float(self.probabilities[int(label)]), _LEAST))
+
+
+@dataclasses.dataclass(frozen=True)
+class Predicted:
+    """The labels and outcomes of n examples, those of a split that have a label.
+
+    Attributes:
+      count: the number of all examples of the split.
+      places: int [n], their positions there, ascending.
+      labels: int [n] for a classifier, float [n] for a regression.
+      classes: int [n], or None for a regression.
+      values: float [n], or None for a classifier.
+      probabilities: float32 [n, classes], or None if unknown or too many.
+      loss: the mean of `Outcome.loss`.
+      loss_name: what that is.
+      worst: the predictions that are wrong with the largest losses, the largest first.
+    """
+
+    count: int
+    places: np.ndarray
+    labels: np.ndarray
+    classes: np.ndarray | None
+    values: np.ndarray | None
+    probabilities: np.ndarray | None
+    loss: float
+    loss_name: str
+    worst: list[Prediction]
+
+
+def outcome(values: dict[str, np.ndarray]) -> Outcome:
+    """Returns the outcome of one example's predictions, {name: array}.
+
+    A class is an integer named class, or class_ids as of canned Estimators; a number is the float named value or predictions,
+    or the only one.
+    """
+    for name in _CLASS_NAMES:
+        if name in values and np.size(values[name]) == 1 and np.asarray(values[name]).dtype.kind in 'iu':
+            probabilities = values.get('probabilities')
+            is_known = probabilities is not None and np.ndim(probabilities) == 1 and np.size(probabilities) > 1
+            return Outcome(int(np.ravel(values[name])[0]), probabilities if is_known else None)
+    floats = {name: value for name, value in values.items() if np.size(value) == 1 and np.asarray(value).dtype.kind == 'f'}
+    named = [name for name in _VALUE_NAMES if name in floats] or ([*floats] if len(floats) == 1 else [])
+    return Outcome(value=float(np.ravel(floats[named[0]])[0])) if named else Outcome()
+
+
+def collect(predictions: Iterable[Prediction], num_worst: int) -> Predicted | None:
+    """Returns the predictions that have a label they can be compared with; None if there are none."""
+    rows, probabilities, count, size = [], [], 0, 0
+    worst: list[tuple[float, int, Prediction]] = []  # A heap.
+    for prediction in predictions:
+        found, label = outcome(prediction.values), prediction.label
+        if is_comparable(found, label):
+            loss, result = found.loss(label), found.class_id if found.value is None else found.value
+            rows.append((count, label, result, loss))
+            if result != label:
+                # At equal losses, the first are kept.
+                item = (math.inf if math.isnan(loss) else loss, -count, prediction)
+                (heapq.heappush if len(worst) < num_worst else heapq.heappushpop)(worst, item)
+            if found.probabilities is not None and size <= _MAX_PROBABILITIES:
+                probabilities.append(np.asarray(found.probabilities, np.float32))
+                size += len(found.probabilities)
+        count += 1
+    if not rows:
+        return None
+    places, labels, results, losses = map(np.array, zip(*rows))
+    ordered = [prediction for *_, prediction in sorted(worst, key=lambda item: item[:2], reverse=True)]
+    if results.dtype.kind == 'f':
+        shared: tuple[Any, ...] = (float(losses.mean()), 'mean absolute error', ordered)
+        return Predicted(count, places, labels.astype(float), None, results, None, *shared)
+    stacked = _stack(probabilities, labels)
+    name = 'share of mistakes' if stacked is None and not probabilities else 'log loss'
+    return Predicted(count, places, labels.astype(int), results, None, stacked, float(losses.mean()), name, ordered)
+
+
+def is_comparable(found: Outcome, label: Any) -> bool:
+    """Whether a label is of the kind of an outcome."""
+    if label is None or np.ndim(label):
+        return False
+    kind = np.asarray(label).dtype.kind
+    if found.class_id is not None:
+        return kind in 'iub' and label >= 0 and found.class_id >= 0
+    return kind in 'iufb' and found.value is not None
+
+
+def _stack(probabilities, labels):
+    """Returns the probabilities as an array if each example has those of the same classes, the labels among them; or None."""
+    if len(probabilities) != len(labels) or len({len(row) for row in probabilities}) != 1:
+        return None
+    found = np.stack(probabilities)
+    is_known = labels.min() >= 0 and labels.max() < found.shape[1]
+    return found if is_known and np.isfinite(found).all() else None
+
+
+def names_of(classes: int, class_names: Sequence[str] | None) -> list[str]:
+    """Returns the names of classes 0 to `classes` - 1, their numbers where unknown."""
+    known = list(class_names or ())[:classes]
+    return [*known, *map(str, range(len(known), classes))]
+
+
+def chosen(items: Iterable[Any], places: Sequence[int]) -> Iterator[Any]:
+    """Yields the items at ascending places."""
+    found, last = iter(items), -1
+    for place in places:
+        yield next(itertools.islice(found, place - last - 1, None))
+        last = place

@@ -1,0 +1,105 @@
+"""The parts of a report that come from the predictions of a split: figures, the worst mistakes, the importance of columns."""
+
+from collections.abc import Mapping, Sequence
+import functools
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.console import make_bar
+from estimator_trainer.common.inference.prediction import predict_split
+from estimator_trainer.common.inference.predictor import Predictor
+from estimator_trainer.common.inference.signatures import EXAMPLES, signatures_of
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.records.elements import iterate, opened
+from estimator_trainer.common.report import classification, importance, mistakes, predicted, regression, rows
+from estimator_trainer.common.report.importance import Importances
+from estimator_trainer.common.report.mistakes import Mistake
+from estimator_trainer.common.report.predicted import Predicted
+from estimator_trainer.common.runs.experiment import Experiment
+from estimator_trainer.common.storage import checkpoints
+
+_SHUFFLED = 1000  # Examples with which the importance of columns is measured.
+_BATCH = 256
+_MAX_COLUMNS = 12  # Of the examples with the worst mistakes.
+
+
+def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, Any]:
+    """Returns the variables of the page that come from the predictions of a checkpoint for --predict_split."""
+    source, split = experiment.source, experiment.options.predict_split
+    names = source.params.metadata.get('class_names')
+    predictions = predict_split(experiment.estimator, source, split, checkpoint)
+    bar = make_bar(predictions, desc='Predicting', unit='ex', leave=False)
+    found = predicted.collect(bar, mistakes.MAX_MISTAKES)
+    worst = _worst(source, split, found) if found else []
+    importances = _importances(experiment, checkpoint, found) if found else None
+    order = [one.column for one in importances.columns] if importances else _columns(source)
+    columns = [name for name in order if any(name in one.cells for one in worst)]
+    return {
+        'split': split,
+        'predicted_step': checkpoints.global_step(checkpoint),
+        'predicted': found,
+        'classification': classification.figures(found, names) if found and found.classes is not None else None,
+        'regression': regression.figures(found) if found and found.values is not None else None,
+        'mistakes': worst,
+        'mistake_columns': columns[:_MAX_COLUMNS],
+        'omitted_columns': len(columns[_MAX_COLUMNS:]),
+        'importances': importances,
+    }
+
+
+def _worst(source: DataSource, split: str, found: Predicted) -> list[Mistake]:
+    metadata, columns = source.params.metadata, [*_columns(source)]
+    records = _records(source, split, [prediction.fields['example'] for prediction in found.worst])
+    return [
+        mistakes.describe(prediction, rows.cells(record, columns, metadata), metadata.get('class_names'))
+        for prediction, record in zip(found.worst, records)
+    ]
+
+
+def _raw_specs(source: DataSource) -> Mapping[str, tf.TensorSpec]:
+    return source.module.raw_specs(source.params) if source.takes_raw() else {}
+
+
+def _columns(source: DataSource) -> list[str]:
+    """Returns the names of the raw inputs but for pictures, whose specs have a name or more than one number in a row."""
+    return [name for name, spec in _raw_specs(source).items() if not spec.name and spec.shape.rank <= 2]
+
+
+def _records(source: DataSource, split: str, places: Sequence[int]) -> list[Any]:
+    """Returns the records of a split at places, in any order; None for each if the dataset has no records."""
+    if source.has_input_fn() or not places:
+        return [None] * len(places)
+    ordered = sorted(places)
+    with opened(lambda: source.read(split)) as (session, dataset):
+        by_place = dict(zip(ordered, predicted.chosen(iterate(session, dataset), ordered)))
+    return [by_place[place] for place in places]
+
+
+def _importances(experiment: Experiment, checkpoint: str, found: Predicted) -> Importances | None:
+    """Measures the importance of the columns of a table, if there are several; None for other data."""
+    source, columns = experiment.source, _columns(experiment.source)
+    if len(columns) < 2 or len(columns) < len(_raw_specs(source)):  # Pictures would take long.
+        return None
+    chosen = np.unique(np.linspace(0, len(found.labels) - 1, min(len(found.labels), _SHUFFLED)).astype(int))
+    records = _records(source, experiment.options.predict_split, found.places[chosen].tolist())
+    if not all(isinstance(record, bytes) for record in records):
+        return None
+    stored = {name for record in records for name in tf.train.Example.FromString(record).features.feature}
+    features = {name: rows.parts_of(name, columns, stored) for name in columns}
+    signature = signatures_of(source)[EXAMPLES]
+    predictor = Predictor(experiment.estimator, signature.specs, checkpoint, signature.to_features)
+    tf.logging.info('Measuring the importance of %d columns with %d examples.', len(columns), len(records))
+    loss = functools.partial(_mean_loss, predictor, found.labels[chosen].tolist())
+    return importance.measure(records, features, loss, found.loss_name)
+
+
+def _mean_loss(predictor, labels, records):
+    """Returns the mean loss of the predictions for serialized examples."""
+    losses: list[float] = []
+    for start in range(0, len(records), _BATCH):
+        values = predictor.predict({'examples': np.array(records[start : start + _BATCH], object)})
+        batch = enumerate(labels[start : start + _BATCH])
+        losses += [predicted.outcome({name: array[i] for name, array in values.items()}).loss(label) for i, label in batch]
+    return float(np.mean(losses))

@@ -1,0 +1,159 @@
+"""--schedule=report writes one page with what a run has, whatever is in its data, and says in one line why it cannot."""
+
+import csv
+import html.parser
+import importlib
+import re
+import shutil
+import sys
+
+import pytest
+
+from estimator_trainer.common.commands import api
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.report import page
+from tests.shared import POLYNOMIAL, without_log
+
+CLASS, CITY = '<img src=x onerror=alert(1)>', '"><script>alert(2)</script>'
+
+
+class Page(html.parser.HTMLParser):
+    """The elements of a page, as (tag, attributes), and its text."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.elements, self.open, self.text = [], [], ''
+        with open(path, encoding='utf-8') as file:
+            self.content = file.read()
+        self.feed(self.content)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ('meta', 'img', 'br'):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+    def titles(self):
+        return re.findall('<h[23]>(.*?)</h[23]>', self.content)
+
+    def count(self, split):
+        """Returns the number of examples of a split that it is about."""
+        return int(
+            re.search(rf'for all ([0-9,]+) examples of the split {split}', ' '.join(self.text.split()))[1].replace(',', '')
+        )
+
+    def check(self):
+        """Asserts that the page is well-formed, runs no script, and refers to nothing outside."""
+        assert not self.open and not {'script', 'iframe', 'link', 'object', 'embed', 'form'} & {tag for tag, _ in self.elements}
+        for tag, attributes in self.elements:
+            assert not [name for name in attributes if name.startswith('on')], attributes
+            assert attributes.get('href', '#').startswith('#')
+            assert attributes.get('src', 'data:').startswith('data:image/png;base64,') or tag != 'img'
+            assert tag != 'svg' or attributes['aria-label']
+        assert not re.search(r'url\(|@import|https?:', self.content.partition('<body>')[0])
+        return self
+
+
+@pytest.fixture(scope='module')
+def table(tmp_path_factory):
+    """Returns the directory of a classifier of a table, in the folder run, whose names and values are hostile."""
+    directory = tmp_path_factory.mktemp('table')
+    cells = [(i % 50, CITY, f'2024-01-{i % 28 + 1:02}', i % 3 == 0, CLASS if i % 50 < 20 else 'b&c') for i in range(400)]
+    with open(directory / 'people.csv', 'w', newline='') as file:
+        csv.writer(file).writerows([('age', '<b>city</b>', 'joined', 'member', 'label'), *cells])
+    api.train(
+        'mlp',
+        'table',
+        str(directory / 'run'),
+        hparams={'table_file': str(directory / 'people.csv'), 'hidden_units': [4], 'batch_size': 32},
+        data_dir=str(directory / 'data'),
+        train_steps=20,
+        save_checkpoints_steps=10,
+        save_summary_steps=5,
+        best_metric='accuracy:max',
+    )
+    return directory
+
+
+def test_a_table_with_hostile_names_has_a_whole_page(table):
+    path = api.load(str(table / 'run')).report()
+    assert path == str(table / 'run' / 'report.html') and not [*table.glob('run/*.part')]
+    found = Page(path).check()
+    for title in ('Training', 'Predictions', 'Confusion matrix', 'By class', 'Worst mistakes', 'Which inputs matter', 'Data'):
+        assert title in found.titles()
+    for text in (
+        CLASS,
+        CITY,
+        '<b>city</b>',
+        'b&c',
+        'hidden_units',
+        '[4]',
+        '--best_metric=accuracy:max',
+        'precision and recall',
+    ):
+        assert text in found.text, text
+    assert re.search(r'--schedule=export --output_dir=\S+/run', found.text)
+    columns = re.findall(r'<tr><th scope="row" class="text">(.*?)</th><td class="n">[+-]', found.content)
+    assert {*columns} == {'age', '&lt;b&gt;city&lt;/b&gt;', 'joined', 'member'}
+
+
+def test_another_split_may_be_reported_on(table):
+    in_train = Page(api.load(str(table / 'run')).report('train', checkpoint='latest')).count('train')
+    assert in_train + Page(api.load(str(table / 'run')).report()).count('eval') == 400
+    with pytest.raises(UsageError, match='nosuch'):
+        api.load(str(table / 'run')).report('nosuch')
+
+
+def test_pictures_are_shown_as_pictures(run, trained_run):
+    directory = trained_run('alexnet')
+    code, result, err = run('--schedule=report')
+    assert (code, result) == (0, {'global_step': 20, 'report': f'{directory}/report.html'}), err
+    found = Page(result['report']).check()
+    assert len([tag for tag, _ in found.elements if tag == 'img']) == 24 and 'Which inputs matter' not in found.titles()
+    assert '1,000 examples' in found.text and '784 bytes' not in found.text
+
+
+def test_numbers_are_compared_and_what_a_run_lacks_is_said(run, trained_run):
+    directory = trained_run('polynomial')
+    for name in ('metrics.csv', 'status.json', 'flags.json'):
+        (directory / name).unlink()
+    shutil.rmtree(directory / 'best')
+    code, result, err = run('--schedule=report')
+    assert code == 0, err
+    found = Page(result['report']).check()
+    assert 'predicted against true' in found.text and 'residuals' in found.text
+    for text in ('This run has no evaluation', 'no curves', 'There is no status.json'):
+        assert text in found.text
+
+
+def test_a_run_that_was_never_evaluated_says_so(run):
+    assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=3')[0] == 0
+    code, result, err = run('--schedule=report')
+    assert code == 0, err
+    found = Page(result['report']).check()
+    assert 'This run has no evaluation' in found.text and 'loss by step' in found.text
+
+
+def test_the_split_is_the_one_that_the_training_has_evaluated(run):
+    assert run(*POLYNOMIAL, '--train_steps=3', '--eval_splits=train,eval', '--hparams=num_samples=100')[0] == 0
+    code, result, err = run('--schedule=report')
+    assert code == 0 and Page(result['report']).count('train') == 100, err
+
+
+def test_a_missing_package_is_one_line(run, trained_run, monkeypatch):
+    directory = trained_run('polynomial')
+    monkeypatch.setitem(sys.modules, 'jinja2', None)
+    importlib.reload(page)  # Which does not need it.
+    code, _, err = run('--schedule=report')
+    assert code == 2 and not (directory / 'report.html').exists()
+    assert without_log(err)[-1].endswith(
+        "needs the package jinja2: pip install jinja2, or pip install 'estimator-trainer[report]'"
+    )
