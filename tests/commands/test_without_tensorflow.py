@@ -75,9 +75,9 @@ MISTAKES = [
         ([f'--{flag}', f'--schedule={schedule}'], f'--{flag.partition("=")[0]} requires --schedule={others}, not {schedule}')
         for flag, schedule, others in (
             ('input=1', 'train', 'predict or evaluate'),
-            ('predict_split=1', 'train', 'predict'),
+            ('predict_split=1', 'train', 'predict or report'),
             ('visualize=1', 'evaluate', 'predict'),
-            ('checkpoint=1', 'train_and_evaluate', 'evaluate or predict or export'),
+            ('checkpoint=1', 'train_and_evaluate', 'evaluate or predict or export or report'),
             ('best_metric=1', 'train', 'train_and_evaluate or continuous_eval or dry_run'),
             ('local_cluster=1', 'evaluate', 'train_and_evaluate or train'),
             ('override_hparams=x=1', 'evaluate', 'train_and_evaluate or train'),
