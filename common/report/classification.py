@@ -9,7 +9,7 @@ from estimator_trainer.common.report.charts import Chart, Series, number, percen
 from estimator_trainer.common.report.predicted import Predicted, names_of
 
 _MAX_MATRIX = 20  # Classes.
-_MAX_CLASSES = 50
+_MAX_CLASSES = 30
 _MAX_CONFUSIONS = 10
 _MAX_CURVES = 3
 _BINS = 10
@@ -42,7 +42,7 @@ def figures(found: Predicted, class_names: Sequence[str] | None) -> dict[str, An
     counts = confusion_matrix(found.labels, found.classes, len(names))
     rows = by_class(counts, names)
     accuracy = float(np.trace(counts) / counts.sum())
-    shown = sorted(rows, key=lambda row: np.nan_to_num(row.f1))[:_MAX_CLASSES] if len(rows) > _MAX_CLASSES else rows
+    shown = sorted(rows, key=lambda row: np.nan_to_num(row.f1, nan=2))[:_MAX_CLASSES] if len(rows) > _MAX_CLASSES else rows
     return {
         'accuracy': accuracy,
         'text': _describe(counts, names, accuracy),

@@ -27,15 +27,17 @@ def draw(history: History, best: Best) -> tuple[list[Chart], list[str]]:
     The loss comes first, then what is compared to find the best checkpoint; learning rate and speed come last.
     """
     order = ['loss', best.objective.metric]
-    found = {name for columns in (history.training, *history.evaluations.values()) for name in columns}
+    tables = (history.training, *history.evaluations.values())
+    found = {name for columns in tables for name in columns}
     metrics = sorted(found - {'global_step', *_NOT_METRICS}, key=lambda name: (*(name != first for first in order), name))
     names = [*metrics[: _MAX_CHARTS - 2], *(name for name in _NOT_METRICS if name in found)]
-    charts = [_draw(name, history, best) for name in names]
+    last = max([1, *(columns['global_step'][-1] for columns in tables if len(columns.get('global_step', ())))])
+    charts = [_draw(name, history, best, (0.0, float(last))) for name in names]
     return [chart for chart in charts if chart], metrics[_MAX_CHARTS - 2 :]
 
 
-def _draw(name, history, best):
-    """Returns the chart of a metric, or None if it has no finite value."""
+def _draw(name, history, best, steps):
+    """Returns the chart of a metric over a range of steps, or None if it has no finite value."""
     is_metric = name not in _NOT_METRICS
     sources: Mapping[str, Columns] = {'training': history.training, **history.evaluations}
     series, words = [], []
@@ -53,7 +55,7 @@ def _draw(name, history, best):
     if best.step is not None and is_metric:
         marker = (float(best.step), 'best')
         text += f' The dashed line marks the best checkpoint, of step {best.step:,}.'
-    return plot(_NOT_METRICS.get(name, name), text, series, 'step', '', marker=marker, may_be_log=is_metric)
+    return plot(_NOT_METRICS.get(name, name), text, series, 'step', '', x_range=steps, marker=marker, may_be_log=is_metric)
 
 
 def _run_of(steps: np.ndarray, values: np.ndarray, objective: Objective | None) -> str:

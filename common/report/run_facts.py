@@ -149,16 +149,17 @@ def _processor():
     return names[0] if names else platform.machine()
 
 
-def commands(output_dir: str, steps: int, pattern: str) -> list[tuple[str, str]]:
+def commands(output_dir: str, steps: int, patterns: Sequence[str]) -> list[tuple[str, str]]:
     """Returns what can be done with a run, as (purpose, command).
 
     Args:
       steps: at which it ends.
-      pattern: of files that the dataset reads, such as *.csv; '' if it reads none.
+      patterns: of the files that the dataset reads, such as *.csv.
     """
     program = 'python trainer.py' if estimator_trainer.CHECKOUT else 'python -m estimator_trainer'
     run = f'--output_dir={shlex.quote(output_dir)}'
-    files = [('Predict files', f'{program} --schedule=predict {run} --input={shlex.quote(pattern)}')] if pattern else []
+    pattern = shlex.quote('*.png' if '*.png' in patterns else [*patterns, ''][0])
+    files = [('Predict files', f'{program} --schedule=predict {run} --input={pattern}')] if patterns else []
     return [
         ('Resume, and train longer', f'{program} {run} --train_steps={2 * max(steps, 1)}'),
         ('Evaluate', f'{program} --schedule=evaluate {run}'),

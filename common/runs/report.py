@@ -45,7 +45,7 @@ def _parts_of_run(output_dir: str, source: DataSource) -> dict[str, Any]:
     charts, omitted = curves.draw(read_history(output_dir), Best(objective, split, best['global_step'] if best else None))
     columns, metrics = curves.of_metrics(evaluations, best)
     step, end = status.get('global_step') or checkpoints.steps(output_dir)[-1], status.get('train_steps')
-    pattern = getattr(source.module, 'INPUT_PATTERNS', [''])[0]
+    patterns = [*getattr(source.module, 'INPUT_PATTERNS', ())]
     return {
         'output_dir': output_dir,
         'model': params.model,
@@ -64,7 +64,7 @@ def _parts_of_run(output_dir: str, source: DataSource) -> dict[str, Any]:
         'time': facts.time_of(status),
         'shares': facts.time_by_part(output_dir),
         'environment': facts.environment(),
-        'commands': facts.commands(output_dir, end or step, pattern),
+        'commands': facts.commands(output_dir, end or step, patterns),
     }
 
 

@@ -87,10 +87,11 @@ def test_settings_that_are_not_the_defaults():
 
 
 def test_commands_can_be_pasted():
-    found = dict(run_facts.commands('my runs/a;b', 300, '*.csv'))
+    found = dict(run_facts.commands('my runs/a;b', 300, ['*.csv', '*.tsv']))
     assert found['Predict files'] == "python trainer.py --schedule=predict --output_dir='my runs/a;b' --input='*.csv'"
     assert found['Resume, and train longer'].endswith('--train_steps=600')
-    assert 'Predict files' not in dict(run_facts.commands('runs', 300, ''))
+    assert dict(run_facts.commands('r', 3, ['*.gif', '*.png']))['Predict files'].endswith("--input='*.png'")
+    assert 'Predict files' not in dict(run_facts.commands('runs', 300, []))
 
 
 def test_the_main_numbers_are_the_best_and_the_last():
