@@ -57,7 +57,7 @@ def state_of(found: Mapping[str, Any], patience: int) -> tuple[str, str]:
     if state == State.STOPPED:
         return state, f'By {found["reason"]}: it can resume.'
     if state == State.FAILED:
-        return state, in_one_line(found['reason'] or '')
+        return state, f'Reason: {in_one_line(found["reason"] or "unknown")}.'
     if None in (step, end) or step >= end:
         return state, ''
     if patience:

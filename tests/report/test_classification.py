@@ -51,9 +51,13 @@ def test_the_curve_of_two_classes_is_that_of_the_second_and_of_more_those_of_the
     chart = classification.precision_recall(labels, np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]], np.float32), ['no', 'yes'])
     assert [path.name for path in chart.paths] == ['yes'] and 'Average precision: 1 for yes.' in chart.text
     labels, probabilities = np.arange(5), np.eye(5, dtype=np.float32)
-    probabilities[4] = [0.9, 0, 0, 0, 0.1]
+    probabilities[4], probabilities[0] = [0.9, 0, 0, 0, 0.1], [0.5, 0, 0, 0, 0.5]  # Wrong comes first for a and e.
     chart = classification.precision_recall(labels, probabilities, 'abcde')
-    assert len(chart.paths) == 3 and 'Of 5 classes, those with the lowest are shown.' in chart.text
+    assert [path.name for path in chart.paths] == [
+        'a',
+        'e',
+        'b',
+    ] and '0.5 for a, 0.5 for e, 1 for b. Of 5 classes, those with the lowest are shown.' in chart.text
     assert classification.precision_recall(np.zeros(2, int), np.array([[0.9, 0.1]] * 2), ['no', 'yes']).text.count('unknown')
 
 

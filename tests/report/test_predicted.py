@@ -56,9 +56,10 @@ def of_classes(*pairs):
 
 def test_the_worst_mistakes_are_the_wrong_ones_with_the_largest_loss():
     pairs = [(1, 0.9), (0, 0.6), (1, 0.01), (0, 0.9), (None, 0.9), (-1, 0.9), (1, 0.4)]
-    found = collect(of_classes(*pairs), num_worst=3)
+    assert len(collect(of_classes(*pairs), num_worst=3).worst) == 3
+    found = collect(of_classes(*pairs), num_worst=5)
     assert found.count == 7 and found.places.tolist() == [0, 1, 2, 3, 6] and found.labels.tolist() == [1, 0, 1, 0, 1]
-    assert [prediction.fields['example'] for prediction in found.worst] == [2, 3, 1]  # p of the label 0.01, 0.1, 0.4, 0.4.
+    assert [prediction.fields['example'] for prediction in found.worst] == [2, 3, 1, 6]  # p 0.01, 0.1, 0.4, 0.4.
     assert found.classes.tolist() == [1, 1, 0, 1, 0] and found.probabilities.shape == (5, 2) and found.values is None
     assert found.loss == pytest.approx(-np.log([0.9, 0.4, 0.01, 0.1, 0.4]).mean(), rel=1e-5) and found.loss_name == 'log loss'
 

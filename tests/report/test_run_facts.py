@@ -20,7 +20,7 @@ FINISHED = {**status.new(), 'state': 'finished', 'global_step': 40, 'train_steps
             ('stopped early', 'The metric had not improved for 3 evaluations, so training ended before step 100.'),
         ),
         ({'state': 'stopped', 'reason': 'SIGTERM'}, 0, ('stopped', 'By SIGTERM: it can resume.')),
-        ({'state': 'failed', 'reason': 'no\nspace'}, 0, ('failed', 'no space')),
+        ({'state': 'failed', 'reason': 'no\nspace'}, 0, ('failed', 'Reason: no space.')),
         ({'state': 'training'}, 0, ('training', 'The run was not over when this report was written.')),
         ({'state': 'training', 'process_start': 'another'}, 0, ('killed', 'Its process ended while training.')),
     ],

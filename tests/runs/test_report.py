@@ -1,6 +1,7 @@
 """--schedule=report writes one page with what a run has, whatever is in its data, and says in one line why it cannot."""
 
 import csv
+import html
 import html.parser
 import importlib
 import re
@@ -43,6 +44,12 @@ class Page(html.parser.HTMLParser):
 
     def titles(self):
         return re.findall('<h[23]>(.*?)</h[23]>', self.content)
+
+    def rows(self, section):
+        """Returns the rows of the table in a section, as texts."""
+        text = re.search(rf'<section id="{section}">(.*?)</section>', self.content, re.DOTALL)[1]
+        rows = re.findall('<tr>(.*?)</tr>', text, re.DOTALL)
+        return [[html.unescape(cell) for cell in re.findall('<t[hd][^>]*>(.*?)</t[hd]>', row)] for row in rows]
 
     def count(self, split):
         """Returns the number of examples of a split that it is about."""
@@ -101,8 +108,12 @@ def test_a_table_with_hostile_names_has_a_whole_page(table):
     ):
         assert text in found.text, text
     assert re.search(r'--schedule=export --output_dir=\S+/run', found.text)
-    columns = re.findall(r'<tr><th scope="row" class="text">(.*?)</th><td class="n">[+-]', found.content)
-    assert {*columns} == {'age', '&lt;b&gt;city&lt;/b&gt;', 'joined', 'member'}
+    header, *mistakes = found.rows('mistakes')
+    for cells in (dict(zip(header, row)) for row in mistakes):
+        i = int(cells['where'].removeprefix('line ')) - 2  # Below the header.
+        assert (cells['age'], cells['label']) == (str(i % 50), CLASS if i % 50 < 20 else 'b&c') and cells['<b>city</b>'] == CITY
+        assert cells['joined'] == f'2024-01-{i % 28 + 1:02}' and cells['predicted'] != cells['label']
+    assert mistakes and {row[0] for row in found.rows('inputs')[1:]} == {'age', '<b>city</b>', 'joined', 'member'}
 
 
 def test_another_split_may_be_reported_on(table):

@@ -11,7 +11,7 @@ from tests.shared import failed, refused
 OF_USER = """notes.txt venv/bin/python model.ckpt-1.txt metrics.csv.bak log.txt plots/graph.pbtxt best/notes.txt
 export/README.md export/latest/saved_model.pb eval_other/hparams.json eval_other/events.out.tfevents.1.vm
 eval_other/model.ckpt-7.index other/metrics.csv plugins/mine/x cluster/notes.log trainer.lock""".split()
-OF_RUN = """checkpoint graph.pbtxt hparams.json flags.json dataset.json results.json metrics.csv data_summary.txt
+OF_RUN = """checkpoint graph.pbtxt hparams.json flags.json dataset.json results.json metrics.csv data_summary.txt report.html
 predictions.jsonl status.json events.out.tfevents.1.vm events.out.tfevents.1.vm.hparams model.ckpt-0.index
 model.ckpt-0.data-00000-of-00001 model.ckpt-0.meta model.ckpt-10.index model.ckpt-10.data-00000-of-00001
 eval/events.out.tfevents.2.vm eval/embedding.tsv eval/embedding_labels.tsv eval/embedding_images.png
