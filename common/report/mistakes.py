@@ -10,6 +10,7 @@ from PIL import Image
 
 from estimator_trainer.common.inference.prediction import Prediction
 from estimator_trainer.common.ops.images import to_pil_images
+from estimator_trainer.common.report import occlusion
 from estimator_trainer.common.report.charts import number, percent
 from estimator_trainer.common.report.predicted import names_of, outcome
 
@@ -17,8 +18,22 @@ MAX_MISTAKES = 24
 _SIDE = 160  # Pixels of a picture; larger ones are scaled down.
 
 
+class Reason(NamedTuple):
+    """What a prediction depends on, by `occlusion.weights`: (word, weight) of a text, or those of a picture's patches, heat."""
+
+    words: Sequence[tuple[str, float]]
+    heat: np.ndarray | None
+
+
+NO_REASON = Reason((), None)
+
+
 class Mistake(NamedTuple):
-    """An example with its label and prediction, in words; picture is a data URI, or ''; cells are {column: text}."""
+    """An example with its label and prediction, in words; cells are {column: text}.
+
+    picture and tinted are data URIs, or ''; tinted shows what the prediction depends on, mostly what is at the place `where`.
+    words are those of a Reason.
+    """
 
     place: str
     label: str
@@ -26,9 +41,14 @@ class Mistake(NamedTuple):
     detail: str
     picture: str
     cells: Mapping[str, str]
+    tinted: str = ''
+    where: str = ''
+    words: Sequence[tuple[str, float]] = ()
 
 
-def describe(prediction: Prediction, cells: Mapping[str, str], class_names: Sequence[str] | None) -> Mistake:
+def describe(
+    prediction: Prediction, cells: Mapping[str, str], class_names: Sequence[str] | None, reason: Reason = NO_REASON
+) -> Mistake:
     """Returns an example, with a label and an outcome, as the page shows it."""
     found, label, image = outcome(prediction.values), prediction.label, prediction.image
     place = _place(prediction.fields)
@@ -39,7 +59,11 @@ def describe(prediction: Prediction, cells: Mapping[str, str], class_names: Sequ
     names = names_of(max(int(label), found.class_id) + 1, class_names)
     shares = [] if found.probabilities is None else found.probabilities.tolist()
     known = [f'{percent(shares[i])} for {names[i]}' for i in (found.class_id, int(label)) if 0 <= i < len(shares)]
-    return Mistake(place, names[label], names[found.class_id], ', '.join(known), picture, cells)
+    mistake = Mistake(place, names[label], names[found.class_id], ', '.join(known), picture, cells, words=reason.words)
+    if image is None or reason.heat is None or not reason.heat.any():
+        return mistake
+    tinted = to_data_uri(occlusion.tinted(image, reason.heat))
+    return mistake._replace(tinted=tinted, where=occlusion.strongest(reason.heat))
 
 
 def _place(fields: Mapping[str, Any]) -> str:

@@ -9,8 +9,6 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.inference.prediction import predict_split
-from estimator_trainer.common.inference.predictor import Predictor
-from estimator_trainer.common.inference.signatures import EXAMPLES, signatures_of
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.records.elements import iterate, opened
 from estimator_trainer.common.report import classification, importance, mistakes, predicted, regression, rows
@@ -18,6 +16,7 @@ from estimator_trainer.common.report.importance import Importances
 from estimator_trainer.common.report.mistakes import Mistake
 from estimator_trainer.common.report.predicted import Predicted
 from estimator_trainer.common.runs.experiment import Experiment
+from estimator_trainer.common.runs.reported_reasons import example_predictor, explain
 from estimator_trainer.common.storage import checkpoints
 
 _SHUFFLED = 1000  # Examples with which the importance of columns is measured.
@@ -32,7 +31,7 @@ def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, A
     predictions = predict_split(experiment.estimator, source, split, checkpoint)
     bar = make_bar(predictions, desc='Predicting', unit='ex', leave=False)
     found = predicted.collect(bar, mistakes.MAX_MISTAKES)
-    worst = _worst(source, split, found) if found else []
+    worst = _worst(experiment, checkpoint, found) if found else []
     importances = _importances(experiment, checkpoint, found) if found else None
     order = [one.column for one in importances.columns] if importances else _columns(source)
     columns = [name for name in order if any(name in one.cells for one in worst)]
@@ -49,12 +48,14 @@ def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, A
     }
 
 
-def _worst(source: DataSource, split: str, found: Predicted) -> list[Mistake]:
-    metadata, columns = source.params.metadata, [*_columns(source)]
+def _worst(experiment: Experiment, checkpoint: str, found: Predicted) -> list[Mistake]:
+    source, split = experiment.source, experiment.options.predict_split
+    metadata, columns = source.params.metadata, _columns(source)
     records = _records(source, split, [prediction.fields['example'] for prediction in found.worst])
+    reasons = explain(experiment, checkpoint, found.worst, records)
     return [
-        mistakes.describe(prediction, rows.cells(record, columns, metadata), metadata.get('class_names'))
-        for prediction, record in zip(found.worst, records)
+        mistakes.describe(prediction, rows.cells(record, columns, metadata), metadata.get('class_names'), reason)
+        for prediction, record, reason in zip(found.worst, records, reasons)
     ]
 
 
@@ -88,8 +89,7 @@ def _importances(experiment: Experiment, checkpoint: str, found: Predicted) -> I
         return None
     stored = {name for record in records for name in tf.train.Example.FromString(record).features.feature}
     features = {name: rows.parts_of(name, columns, stored) for name in columns}
-    signature = signatures_of(source)[EXAMPLES]
-    predictor = Predictor(experiment.estimator, signature.specs, checkpoint, signature.to_features)
+    predictor = example_predictor(experiment, checkpoint)
     tf.logging.info('Measuring the importance of %d columns with %d examples.', len(columns), len(records))
     loss = functools.partial(_mean_loss, predictor, found.labels[chosen].tolist())
     return importance.measure(records, features, loss, found.loss_name)

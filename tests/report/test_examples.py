@@ -62,10 +62,20 @@ def test_a_mistake_names_classes_and_shows_the_picture():
     assert picture.size == (3, 2) and picture.getpixel((0, 0)) == (255, 255, 255) and picture.getpixel((1, 0)) == (0, 0, 0)
 
 
+def test_the_reason_of_a_mistake_tints_the_picture_or_weighs_words():
+    prediction = Prediction({}, {'class': np.int64(1)}, image=np.zeros([16, 16, 1]), label=0)
+    heat = np.zeros(64)
+    assert mistakes.describe(prediction, {}, None, mistakes.Reason([], heat)).tinted == ''  # Nothing matters.
+    heat[63] = 1
+    found = mistakes.describe(prediction, {}, None, mistakes.Reason([], heat))
+    assert found.where == 'lower right' and found.tinted not in ('', found.picture)
+    assert mistakes.describe(prediction, {}, None, mistakes.Reason([('a', 0.5)], None)).words == [('a', 0.5)]
+
+
 def test_a_wrong_number_says_by_how_much():
     fields = {'split': 'eval', 'example': 7, 'file': 'a.csv', 'line': 3}
     found = mistakes.describe(Prediction(fields, {'value': np.float32(2.5)}, label=np.float32(4)), {'x': '1'}, None)
-    assert found == ('line 3', '4', '2.5', '-1.5', '', {'x': '1'})
+    assert found[:6] == ('line 3', '4', '2.5', '-1.5', '', {'x': '1'})
 
 
 def test_large_pictures_are_scaled_down():

@@ -128,8 +128,30 @@ def test_pictures_are_shown_as_pictures(run, trained_run):
     code, result, err = run('--schedule=report')
     assert (code, result) == (0, {'global_step': 20, 'report': f'{directory}/report.html'}), err
     found = Page(result['report']).check()
-    assert len([tag for tag, _ in found.elements if tag == 'img']) == 24 and 'Which inputs matter' not in found.titles()
+    alts = [attributes['alt'] for tag, attributes in found.elements if tag == 'img']
+    assert sum(bool(re.match(r'example \d+: label \d, predicted \d$', alt)) for alt in alts) == 24
+    assert any(alt.startswith('The same, tinted where') for alt in alts) and 'Which inputs matter' not in found.titles()
     assert '1,000 examples' in found.text and '784 bytes' not in found.text
+
+
+def test_the_words_that_mistakes_depend_on_are_tinted(tmp_path):
+    words = {'sport': ['goal', '<b>ball</b>'], 'food': ['soup', 'bread']}
+    lines = [f'{label}\tthe {words[label][i % 2]} is here' for i in range(100) for label in words]
+    (tmp_path / 'train.txt').write_text('\n'.join(lines))
+    (tmp_path / 'eval.txt').write_text('\n'.join(['food\tthe <b>ball</b> is here', 'food\tball', *lines[:20]]))
+    run = api.train(
+        'mlp',
+        'text',
+        str(tmp_path / 'run'),
+        hparams={'text_file': str(tmp_path), 'hidden_units': [8], 'learning_rate': 0.03},
+        data_dir=str(tmp_path / 'data'),
+        train_steps=40,
+        save_checkpoints_steps=40,
+    )
+    found = Page(run.report()).check()
+    (row,) = re.findall('>line 1</th>(.*?)</tr>', found.content, re.DOTALL)
+    marked = re.findall(r'<mark style="background: rgba\(var\(--tint\), ([\d.]+)\)">(.*?)</mark>', row)
+    assert max(marked) == ('0.60', '&lt;b&gt;ball&lt;/b&gt;'), row
 
 
 def test_numbers_are_compared_and_what_a_run_lacks_is_said(run, trained_run):
