@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from estimator_trainer.common.report.charts import Chart, Series, number, percent, plot
-from estimator_trainer.common.report.predicted import Predicted, names_of
+from estimator_trainer.common.report.predicted import Predicted, name_of
 
 _MAX_MATRIX = 20  # Classes.
 _MAX_CLASSES = 30
@@ -35,69 +35,67 @@ class Cell(NamedTuple):
 def figures(found: Predicted, class_names: Sequence[str] | None) -> dict[str, Any]:
     """Returns what the page shows about the predictions of a classifier."""
     assert found.classes is not None
-    size = int(max(found.labels.max(), found.classes.max())) + 1
-    if found.probabilities is not None:
-        size = max(size, found.probabilities.shape[1])
-    names = names_of(max(size, len(class_names or ())), class_names)
-    counts = confusion_matrix(found.labels, found.classes, len(names))
-    rows = by_class(counts, names)
-    accuracy = float(np.trace(counts) / counts.sum())
+    known = 0 if found.probabilities is None else found.probabilities.shape[1]
+    size = max(int(found.labels.max()) + 1, int(found.classes.max()) + 1, len(class_names or ()), known)
+    # Of many classes, those that occur.
+    numbers = np.arange(size) if size <= _MAX_MATRIX else np.unique([found.labels, found.classes])
+    names = [name_of(int(number), class_names) for number in numbers]
+    labels, classes = (np.searchsorted(numbers, values) for values in (found.labels, found.classes))
+    rows = by_class(labels, classes, names)
     shown = sorted(rows, key=lambda row: np.nan_to_num(row.f1, nan=2))[:_MAX_CLASSES] if len(rows) > _MAX_CLASSES else rows
     return {
-        'accuracy': accuracy,
-        'text': _describe(counts, names, accuracy),
+        'text': _describe(labels, classes, names),
         'names': names,
-        'matrix': matrix(counts) if len(names) <= _MAX_MATRIX else None,
-        'confusions': confusions(counts, names),
+        'matrix': matrix(labels, classes, size) if size <= _MAX_MATRIX else None,
+        'confusions': confusions(labels, classes, names),
         'classes': shown,
         'omitted': len(rows) - len(shown),
-        'charts': [] if found.probabilities is None else _charts(found, names),
+        'charts': [] if found.probabilities is None else _charts(found, class_names),
     }
 
 
-def confusion_matrix(labels: np.ndarray, classes: np.ndarray, size: int) -> np.ndarray:
-    """Returns how many examples of each label, the row, are predicted as each class, the column: int64 [size, size]."""
-    return np.bincount(labels * size + classes, minlength=size * size).reshape(size, size)
-
-
-def matrix(counts: np.ndarray) -> list[list[Cell]]:
-    """Returns the cells of a confusion matrix, with their shares of their rows."""
-    totals = counts.sum(axis=1, keepdims=True)
-    shares = counts / np.maximum(totals, 1)
+def matrix(labels: np.ndarray, classes: np.ndarray, size: int) -> list[list[Cell]]:
+    """Returns how many examples of each label, the row, are predicted as each class, the column."""
+    counts = np.bincount(labels * size + classes, minlength=size * size).reshape(size, size)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return [[Cell(int(n), float(share)) for n, share in zip(*row)] for row in zip(counts, shares)]
 
 
-def confusions(counts: np.ndarray, names: Sequence[str]) -> list[tuple[str, str, int]]:
+def confusions(labels: np.ndarray, classes: np.ndarray, names: Sequence[str]) -> list[tuple[str, str, int]]:
     """Returns the most frequent mistakes: (label, prediction, count)."""
-    wrong = counts - np.diag(np.diag(counts))
-    order = np.argsort(-wrong, axis=None, kind='stable')[:_MAX_CONFUSIONS]
-    places = [divmod(int(place), len(counts)) for place in order if wrong.flat[place]]
-    return [(names[label], names[predicted], int(wrong[label, predicted])) for label, predicted in places]
+    wrong = labels != classes
+    pairs, counts = np.unique(np.stack([labels[wrong], classes[wrong]]), axis=1, return_counts=True)
+    order = np.argsort(-counts, kind='stable')[:_MAX_CONFUSIONS]
+    return [(names[pairs[0, i]], names[pairs[1, i]], int(counts[i])) for i in order]
 
 
-def by_class(counts: np.ndarray, names: Sequence[str]) -> list[Row]:
+def by_class(labels: np.ndarray, classes: np.ndarray, names: Sequence[str]) -> list[Row]:
     """Returns precision, recall and F1 of each class."""
-    right, support, predicted = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
+    right, support, predicted = (
+        np.bincount(values, minlength=len(names)) for values in (labels[labels == classes], labels, classes)
+    )
     with np.errstate(invalid='ignore'):
         precision, recall, f1 = right / predicted, right / support, 2 * right / (support + predicted)
     return [Row(*row) for row in zip(names, support.tolist(), precision.tolist(), recall.tolist(), f1.tolist())]
 
 
-def _describe(counts, names, accuracy):
-    total = int(counts.sum())
-    text = f'{percent(accuracy)} of {total:,} examples are predicted correctly'
-    frequent = int(counts.sum(axis=1).argmax())
-    text += f'; always predicting {names[frequent]}, the most frequent class, would be correct for '
-    text += f'{percent(counts[frequent].sum() / total)}.'
-    worst = confusions(counts, names)[:1]
-    times = 'once' if worst and worst[0][2] == 1 else f'{worst[0][2]:,} times' if worst else ''
-    return text + ''.join(f' The most frequent mistake, {times}: {label} is taken for {other}.' for label, other, _ in worst)
+def _describe(labels, classes, names):
+    support = np.bincount(labels)
+    frequent = int(support.argmax())
+    text = (
+        f'{percent(float((labels == classes).mean()))} of {len(labels):,} examples are predicted correctly; always predicting '
+        f'{names[frequent]}, the most frequent class, would be correct for {percent(support[frequent] / len(labels))}.'
+    )
+    for label, other, count in confusions(labels, classes, names)[:1]:
+        times = 'once' if count == 1 else f'{count:,} times'
+        text += f' The most frequent mistake, {times}: {label} is taken for {other}.'
+    return text
 
 
-def _charts(found, names):
+def _charts(found, class_names):
     probabilities = found.probabilities
     return [
-        precision_recall(found.labels, probabilities, names),
+        precision_recall(found.labels, probabilities, class_names),
         calibration(found.labels == found.classes, probabilities[np.arange(len(probabilities)), found.classes]),
     ]
 
@@ -120,7 +118,7 @@ def average_precision(recall: np.ndarray, precision: np.ndarray) -> float:
     return float(np.sum(np.diff(recall, prepend=0) * precision))
 
 
-def precision_recall(labels: np.ndarray, probabilities: np.ndarray, names: Sequence[str]) -> Chart:
+def precision_recall(labels: np.ndarray, probabilities: np.ndarray, class_names: Sequence[str] | None) -> Chart:
     """Returns the curve of the second of two classes; of more, those of the classes with the least average precision."""
     classes = [1] if probabilities.shape[1] == 2 else range(probabilities.shape[1])
     curves = []
@@ -131,10 +129,10 @@ def precision_recall(labels: np.ndarray, probabilities: np.ndarray, names: Seque
     curves.sort(key=lambda curve: curve[:2])
     shown = curves[:_MAX_CURVES]
     series = [
-        Series(names[number_of_class], np.append(0, recall), np.append(precision[:1], precision), 'line', color)
+        Series(name_of(number_of_class, class_names), np.append(0, recall), np.append(precision[:1], precision), 'line', color)
         for color, (_, number_of_class, (recall, precision)) in enumerate(shown)
     ]
-    means = ', '.join(f'{number(mean)} for {names[number_of_class]}' for mean, number_of_class, _ in shown)
+    means = ', '.join(f'{number(mean)} for {name_of(number_of_class, class_names)}' for mean, number_of_class, _ in shown)
     least = f' Of {len(curves)} classes, those with the lowest are shown.' if len(curves) > len(shown) else ''
     text = f'Precision by recall, as the threshold of the probability falls. Average precision: {means or "unknown"}.{least}'
     empty = [Series('', np.zeros(1), np.full(1, np.nan))]

@@ -12,7 +12,7 @@ from estimator_trainer.common.inference.prediction import Prediction
 from estimator_trainer.common.ops.images import to_pil_images
 from estimator_trainer.common.report import occlusion
 from estimator_trainer.common.report.charts import number, percent
-from estimator_trainer.common.report.predicted import names_of, outcome
+from estimator_trainer.common.report.predicted import name_of, outcome
 
 MAX_MISTAKES = 24
 _SIDE = 160  # Pixels of a picture; larger ones are scaled down.
@@ -56,10 +56,11 @@ def describe(
     if found.value is not None:
         return Mistake(place, number(label), number(found.value), number(found.value - label), picture, cells)
     assert found.class_id is not None
-    names = names_of(max(int(label), found.class_id) + 1, class_names)
+    numbers = int(label), found.class_id
+    named, predicted = (name_of(number, class_names) for number in numbers)
     shares = [] if found.probabilities is None else found.probabilities.tolist()
-    known = [f'{percent(shares[i])} for {names[i]}' for i in (found.class_id, int(label)) if 0 <= i < len(shares)]
-    mistake = Mistake(place, names[label], names[found.class_id], ', '.join(known), picture, cells, words=reason.words)
+    known = [f'{percent(shares[i])} for {name_of(i, class_names)}' for i in reversed(numbers) if i < len(shares)]
+    mistake = Mistake(place, named, predicted, ', '.join(known), picture, cells, words=reason.words)
     if image is None or reason.heat is None or not reason.heat.any():
         return mistake
     tinted = to_data_uri(occlusion.tinted(image, reason.heat))

@@ -123,10 +123,9 @@ def _stack(probabilities, labels):
     return found if is_known and np.isfinite(found).all() else None
 
 
-def names_of(classes: int, class_names: Sequence[str] | None) -> list[str]:
-    """Returns the names of classes 0 to `classes` - 1, their numbers where unknown."""
-    known = list(class_names or ())[:classes]
-    return [*known, *map(str, range(len(known), classes))]
+def name_of(number: int, class_names: Sequence[str] | None) -> str:
+    """Returns the name of a class, or its number if that is unknown."""
+    return class_names[number] if class_names and number < len(class_names) else str(number)
 
 
 def chosen(items: Iterable[Any], places: Sequence[int]) -> Iterator[Any]:

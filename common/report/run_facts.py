@@ -120,7 +120,7 @@ def overridden(history: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def flags_of(saved: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
     """Returns the flags of a training, as saved, that are not the defaults."""
-    given = {name: value for name, value in saved.items() if name in defaults and name != 'schedule'}
+    given = {name: value for name, value in saved.items() if name in defaults and name not in ('schedule', 'data_dir')}
     return [
         f'--{name}={",".join(map(str, value)) if isinstance(value, list) else value}'
         for name, value in given.items()
@@ -132,6 +132,7 @@ def environment() -> list[tuple[str, str]]:
     """Returns versions and processor of this process, as (name, text)."""
     gpus = len(tf.config.list_physical_devices('GPU'))
     return [
+        ('written', f'{status.now():%Y-%m-%d %H:%M:%S} UTC'),
         *versions().items(),
         ('processor', f'{_processor()}, {os.cpu_count()} cores'),
         *([('GPUs', str(gpus))] if gpus else []),

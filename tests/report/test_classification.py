@@ -9,7 +9,6 @@ from estimator_trainer.common.report import classification
 from estimator_trainer.common.report.predicted import Predicted
 
 LABELS, CLASSES = np.array([0, 0, 0, 1, 1, 2]), np.array([0, 0, 1, 1, 0, 0])
-COUNTS = classification.confusion_matrix(LABELS, CLASSES, 4)
 
 
 def predicted(labels, classes, probabilities=None):
@@ -17,13 +16,13 @@ def predicted(labels, classes, probabilities=None):
 
 
 def test_the_confusion_matrix_has_a_row_per_label():
-    assert COUNTS.tolist() == [[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
-    cells = classification.matrix(COUNTS)
+    cells = classification.matrix(LABELS, CLASSES, 4)
+    assert [[cell.examples for cell in row] for row in cells] == [[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
     assert cells[0][1] == (1, pytest.approx(1 / 3)) and cells[2][0] == (1, 1.0) and cells[3][3] == (0, 0.0)
 
 
 def test_precision_recall_and_f1_by_class():
-    rows = classification.by_class(COUNTS, 'abcd')
+    rows = classification.by_class(LABELS, CLASSES, 'abcd')
     assert rows[0] == ('a', 3, 0.5, pytest.approx(2 / 3), pytest.approx(4 / 7))
     assert rows[1] == ('b', 2, 0.5, 0.5, 0.5)
     assert rows[2][1] == 1 and math.isnan(rows[2].precision) and rows[2].recall == 0 and rows[2].f1 == 0
@@ -31,11 +30,9 @@ def test_precision_recall_and_f1_by_class():
 
 
 def test_confusions_are_the_mistakes_by_frequency():
-    assert classification.confusions(np.array([[5, 1, 0], [3, 5, 0], [0, 2, 5]]), 'abc') == [
-        ('b', 'a', 3),
-        ('c', 'b', 2),
-        ('a', 'b', 1),
-    ]
+    labels, classes = np.array([0, 1, 2, 1, 2, 1, 0, 1, 2]), np.array([1, 0, 1, 0, 1, 0, 0, 1, 2])
+    assert classification.confusions(labels, classes, 'abc') == [('b', 'a', 3), ('c', 'b', 2), ('a', 'b', 1)]
+    assert classification.confusions(labels, labels, 'abc') == []
 
 
 def test_the_precision_recall_curve_treats_equal_scores_alike():
@@ -75,7 +72,8 @@ def test_the_text_says_what_a_constant_answer_would_reach():
         '50.0 % of 6 examples are predicted correctly; always predicting a, the most frequent class, would be correct for '
         '50.0 %. The most frequent mistake, once: a is taken for b.'
     )
-    assert figures['accuracy'] == 0.5 and figures['charts'] == [] and len(figures['matrix']) == 3
+    assert figures['charts'] == [] and len(figures['matrix']) == 3
+    assert len(classification.figures(predicted(LABELS, CLASSES), 'abcde')['matrix']) == 5  # Also those that do not occur.
 
 
 def test_with_many_classes_the_worst_are_shown():
@@ -85,3 +83,9 @@ def test_with_many_classes_the_worst_are_shown():
     assert figures['matrix'] is None and len(figures['classes']) == 30 and figures['omitted'] == 70
     assert figures['classes'][0].f1 == 0 and {row.name for row in figures['classes']} <= {str(i) for i in range(60, 100)}
     assert len(figures['confusions']) == 10
+
+
+def test_of_huge_numbers_of_classes_only_those_that_occur_count():
+    figures = classification.figures(predicted(np.array([7, 10**9, 10**9]), np.array([7, 10**9, 7])), None)
+    assert figures['classes'] == [('7', 1, 0.5, 1.0, pytest.approx(2 / 3)), ('1000000000', 2, 1.0, 0.5, pytest.approx(2 / 3))]
+    assert figures['matrix'] is None and figures['confusions'] == [('1000000000', '7', 1)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from estimator_trainer.common.inference.prediction import Prediction
-from estimator_trainer.common.report.predicted import Outcome, chosen, collect, names_of, outcome
+from estimator_trainer.common.report.predicted import Outcome, chosen, collect, name_of, outcome
 
 CLASS = {'class': np.int64(1), 'probabilities': np.array([0.25, 0.75], np.float32)}
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_compared_is_left_out(values, label):
 
 
 def test_names_of_classes_beyond_the_known_are_numbers():
-    assert names_of(3, ['a', 'b']) == ['a', 'b', '2'] and names_of(2, None) == ['0', '1']
+    assert [name_of(i, ['a', 'b']) for i in range(3)] == ['a', 'b', '2'] and name_of(1, None) == '1'
 
 
 def test_items_are_chosen_by_place():

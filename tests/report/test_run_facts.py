@@ -81,7 +81,14 @@ def test_settings_that_are_not_the_defaults():
         'num_towers': 2,
         'data_dir': '/d',
     }
-    defaults = {'schedule': 'x', 'eval_splits': ('eval',), 'warm_start_names': (), 'xla': False, 'num_towers': 1}
+    defaults = {
+        'schedule': 'x',
+        'eval_splits': ('eval',),
+        'warm_start_names': (),
+        'xla': False,
+        'num_towers': 1,
+        'data_dir': 'data',
+    }
     assert run_facts.flags_of(saved, defaults) == ['--eval_splits=a,b', '--num_towers=2']
     assert run_facts.overridden([{'global_step': 1000, 'hparams': {'seed': [1, 2]}}]) == ['seed was 1 up to step 1,000, then 2']
 
