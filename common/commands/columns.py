@@ -1,6 +1,6 @@
 """Rows of text in aligned columns, which fit a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import os
 import sys
 import textwrap
@@ -50,6 +50,34 @@ def with_notes(rows: Sequence[Sequence[str]], width: int) -> list[str]:
         return lines
     texts = [align([row[:-1] for row in rows], width), ['', *(row[-1] for row in rows[1:])]]
     return [text for line, note in zip(*texts) for text in (line, *textwrap.wrap(note, width, **_NOTE))]
+
+
+def in_blocks(rows: Sequence[Sequence[str]], width: int, marks: Mapping[tuple[int, int], tuple[str, str]]) -> list[str]:
+    """Returns the lines of a table of which nothing is cut: columns that do not fit are below, after the first column again.
+
+    Args:
+      rows: cells, all of the same number; the first row is the header. Columns without a cell are left out.
+      marks: what surrounds the cell of a row and a column, and has no width.
+    """
+    sizes = [max(map(len, column)) for column in zip(*rows)]
+    blocks = [[0]]
+    for column in range(1, len(sizes)):
+        if any(row[column] for row in rows[1:]):
+            if len(blocks[-1]) > 1 and _sum([sizes[one] for one in (*blocks[-1], column)]) > width:
+                blocks.append([0])
+            blocks[-1].append(column)
+    shown = [[name.upper() for name in rows[0]], *rows[1:]]
+    lines: list[str] = []
+    for block in blocks:
+        lines += [''] * bool(lines)
+        for number, row in enumerate(shown):
+            cells = [_marked(row[column], sizes[column], marks.get((number, column), ('', ''))) for column in block]
+            lines.append(_GAP.join(cells).rstrip())
+    return lines
+
+
+def _marked(cell, size, around):
+    return cell.join(around) + ' ' * (size - len(cell))
 
 
 def terminal_width() -> int:

@@ -95,6 +95,8 @@ def _check_flag(FLAGS, name, entry):
     _check_value(name, flag.value, entry)
     if name in ('predict_split', 'eval_splits') and FLAGS.input and flag.present:
         raise UsageError(f'--input={FLAGS.input} excludes {flag.serialize()}: give one of the two')
+    if name == 'runs' and FLAGS.schedule == 'compare' and not flag.value:
+        raise UsageError("--schedule=compare needs --runs, a pattern of output_dirs, such as --runs='output/mnist/*'")
     if name == 'runs' and flag.value and FLAGS['output_dir'].present:
         raise UsageError(f'--runs={FLAGS.runs} excludes {FLAGS["output_dir"].serialize()}: give one of the two')
     if name == 'overwrite' and flag.value and FLAGS.from_step is not None:

@@ -1,12 +1,9 @@
 """The status of runs as a table, from the files in their output_dirs. Does not import TensorFlow."""
 
 from collections.abc import Mapping
-import contextlib
-import csv
 import datetime
 import math
 import os
-import pathlib
 import re
 import socket
 import sys
@@ -15,9 +12,9 @@ from typing import Any, NamedTuple
 
 from estimator_trainer.common.commands.columns import terminal_width, with_notes
 from estimator_trainer.common.commands.command import print_output
+from estimator_trainer.common.commands.local_runs import find_runs
 from estimator_trainer.common.errors import UsageError, in_one_line
-from estimator_trainer.common.paths import is_remote
-from estimator_trainer.common.storage import status
+from estimator_trainer.common.storage import metrics_table, status
 from estimator_trainer.common.storage.status import State
 
 _SILENT_SECONDS = 600  # Longer than most evaluations.
@@ -61,72 +58,50 @@ def show(pattern: str, is_watched: bool = False) -> None:
         time.sleep(_REFRESH_SECONDS)
 
 
-def find_runs(pattern: str) -> list[str]:
-    """Returns the directories of runs, sorted.
-
-    Raises:
-      UsageError: there is none.
-    """
-    if is_remote(pattern):
-        raise UsageError(f'{pattern}: is remote: mount it as a directory, and give that')
-    path = pathlib.Path(pattern)
-    root = pathlib.Path(path.anchor)
-    found = root.glob(str(path.relative_to(root))) if re.search(r'[*?[]', pattern) else [path]
-    try:
-        runs = sorted(str(path) for path in found if _is_run(path))
-    except ValueError:  # Of older versions of Python.
-        raise UsageError(f'{pattern}: ** stands for whole folders, as in output/**: separate it by /') from None
-    if not runs:
-        raise UsageError(
-            f"{pattern}: there is no run: give the --output_dir of one, or --runs='output/**' for all below output"
-        )
-    return runs
-
-
-def _is_run(path):
-    try:
-        return any((path / name).is_file() for name in ('status.json', 'hparams.json'))
-    except OSError:  # A directory of another user.
-        return False
-
-
 def describe(directory: str) -> Row:
     """Returns the line of a run."""
     run = in_one_line(directory)
-    try:
-        with open(status.status_path(directory), encoding='utf-8') as file:
-            found = status.parse(file.read())
-    except FileNotFoundError:
-        return Row(run, 'unknown', _last_checkpoint(directory), note='no status.json: not yet begun, or of an older version')
-    except (OSError, ValueError) as error:
-        return Row(run, 'unknown', _last_checkpoint(directory), note=in_one_line(f'status.json cannot be read: {error}'))
-    state, note = _state(found)
-    if state == _KILLED and (step := _last_checkpoint(directory)):
-        note += f'; resumes from step {step}'
+    found, problem = read(directory)
+    if not found:
+        return Row(run, 'unknown', _of(last_checkpoint(directory), None), note=problem)
+    state, note = state_of(found)
+    if state == _KILLED and (step := last_checkpoint(directory)) is not None:
+        note += f'; resumes from step {step:,}'
     return Row(
         run,
         state,
         _of(found['global_step'], found['train_steps']),
         f'{found["examples/sec"]:,.0f} ex/s' if found['examples/sec'] and state == found['state'] else '',
         _duration(found['seconds_left']) if found['seconds_left'] is not None and state == found['state'] else '',
-        _number((found['training'] or {}).get('loss', '')),
+        number((found['training'] or {}).get('loss', '')),
         f'{_duration(_age(found))} ago',
         _evaluation(found['evaluation'] or _last_evaluation(directory)),
         note,
     )
 
 
-def _last_checkpoint(directory):
-    """Returns the step in the name of the last checkpoint, or ''."""
+def read(directory: str) -> tuple[dict[str, Any] | None, str]:
+    """Returns the status of a run and ''; or None, and why there is none."""
+    try:
+        with open(status.status_path(directory), encoding='utf-8') as file:
+            return status.parse(file.read()), ''
+    except FileNotFoundError:
+        return None, 'no status.json: not yet begun, or of an older version'
+    except (OSError, ValueError) as error:
+        return None, in_one_line(f'status.json cannot be read: {error}')
+
+
+def last_checkpoint(directory: str) -> int | None:
+    """Returns the step in the name of the last checkpoint, or None."""
     try:
         names = os.listdir(directory)
     except OSError:
-        return ''
+        return None
     steps = [int(match[1]) for match in (re.fullmatch(r'model\.ckpt-(\d+)\.index', name) for name in names) if match]
-    return f'{max(steps):,}' if steps else ''
+    return max(steps, default=None)
 
 
-def _state(found: Mapping[str, Any]) -> tuple[str, str]:
+def state_of(found: Mapping[str, Any]) -> tuple[str, str]:
     """Returns the state as it is now, and a note."""
     state, resumed = found['state'], found['resumed'] or 0
     if state in status.LIVING:
@@ -165,31 +140,24 @@ def _of(step, steps):
 
 
 def _last_evaluation(directory):
-    """Returns {split: metrics} of the last evaluation in metrics.csv, such as that of a process which only evaluates."""
+    """Returns the last evaluation in metrics.csv, such as that of a process which only evaluates; {} if there is none."""
     try:
-        with open(os.path.join(directory, 'metrics.csv'), encoding='utf-8', newline='') as file:
-            lines = [line for line in file if line.endswith('\n')]  # One that a kill has cut is no row.
-        rows = [row for row in csv.DictReader(lines) if not row.get('mode') and (row.get('global_step') or '').isdecimal()]
-    except (OSError, ValueError, csv.Error):
+        found = metrics_table.evaluations(metrics_table.read(directory))
+    except (OSError, ValueError):
         return {}
-    last = max(rows, key=lambda row: int(row['global_step']), default={})  # The first of its step.
-    metrics = {}
-    for name, text in last.items():
-        with contextlib.suppress(TypeError, ValueError):  # Empty if another split has it, or no number.
-            metrics[name] = float(text)
-    metrics.pop('global_step', None)
-    return {last.get('split'): metrics}
+    return max(found, key=lambda evaluation: evaluation['global_step'], default={})
 
 
 def _evaluation(result):
     """Returns the first metrics of the first split, the loss before others."""
     split = next((metrics for name, metrics in result.items() if name != 'global_step' and isinstance(metrics, dict)), {})
     names = sorted(split, key=lambda name: name != 'loss')
-    numbers = [f'{name}={_number(split[name])}' for name in names if isinstance(split[name], (int, float, str))]
+    numbers = [f'{name}={number(split[name])}' for name in names if isinstance(split[name], (int, float, str))]
     return in_one_line(' '.join(numbers[:_MAX_METRICS]))
 
 
-def _number(value):
+def number(value: Any) -> str:
+    """Returns a number with four digits; another value as text."""
     return f'{value:.4g}' if isinstance(value, (int, float)) and math.isfinite(value) else in_one_line(str(value))
 
 

@@ -16,7 +16,7 @@ from estimator_trainer.common.files import check_scheme
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.stop import StopOnSignal
-from estimator_trainer.common.storage.metrics import parse_objective
+from estimator_trainer.common.storage.objective import parse_objective
 from estimator_trainer.common.sweep import forks, sampling
 from estimator_trainer.common.sweep import space as spaces
 from estimator_trainer.common.sweep.search import search

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 import estimator_trainer
-from estimator_trainer.common.commands import command, status
+from estimator_trainer.common.commands import command, compare, status
 from estimator_trainer.common.commands.flags import check, check_names, define, output_dir
 from estimator_trainer.common.errors import check_all
 from estimator_trainer.common.plugins.module_help import describe_framework, describe_module
@@ -36,10 +36,12 @@ def check_command(FLAGS: flags.FlagValues) -> None:
 
 
 def run_quickly(FLAGS: flags.FlagValues) -> bool:
-    """Prints the status of runs, if that is the schedule; returns whether it is."""
+    """Prints the status of runs, or compares them, if that is the schedule; returns whether it is."""
     if FLAGS.schedule == 'status':
         status.show(FLAGS.runs or output_dir(FLAGS), FLAGS.watch)
-    return FLAGS.schedule == 'status'
+    if FLAGS.schedule == 'compare':
+        compare.show(FLAGS.runs, FLAGS.best_metric)
+    return FLAGS.schedule in ('status', 'compare')
 
 
 def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:

@@ -46,6 +46,7 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
         ),
         'describe': Schedule('prints a summary of the data, if the dataset has one, and trains nothing'),
         'status': Schedule('prints what the runs in --runs, or the one in --output_dir, do, or how they ended'),
+        'compare': Schedule('prints a table of the runs in --runs, the best first, and writes compare.html with their curves'),
         'dry_run': Schedule(
             'runs one training step, one evaluation step and one prediction batch, and keeps no output',
             trains=True,

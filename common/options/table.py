@@ -76,9 +76,10 @@ class Options:
     )
     runs: str = flag(
         '',
-        "The runs to print the status of: a pattern of output_dirs, such as --runs='output/**', with all below output.",
+        "The runs to print the status of, or to compare: a pattern of output_dirs, such as --runs='output/**', with all below "
+        'output, or the output_dir of a sweep.',
         default_text='output_dir',
-        schedules=('status',),
+        schedules=('status', 'compare'),
         traits=PATH | COMMAND_LINE | NOT_IN_TRIALS,
     )
     watch: bool = flag(
@@ -288,9 +289,10 @@ class Options:
     )
     best_metric: str | None = flag(
         None,
-        'The metric of the checkpoint kept in output_dir/best: METRIC:min or METRIC:max, on the first split.',
+        'The metric of the checkpoint kept in output_dir/best: METRIC:min or METRIC:max, on the first split; by which '
+        'runs are compared.',
         default_text='loss:min',
-        schedules=('train_and_evaluate', 'continuous_eval', 'dry_run'),
+        schedules=('train_and_evaluate', 'continuous_eval', 'compare', 'dry_run'),
         traits=SAME_IN_TRIALS | KEPT,
     )
     early_stopping_patience: int = flag(

@@ -1,1 +1,1 @@
-"""The report of a run: figures and tables from its metrics and predictions, and the HTML page with them."""
+"""The report of a run, and the comparison of several: figures and tables from their metrics and predictions, and HTML pages."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from estimator_trainer.common.report.charts import Chart, Series, number, plot
 from estimator_trainer.common.storage.history import Columns, History
-from estimator_trainer.common.storage.metrics import Objective
+from estimator_trainer.common.storage.objective import Objective
 
 _NOT_METRICS = {'learning_rate': 'learning rate', 'examples/sec': 'examples per second'}  # Columns, and their titles.
 _MAX_CHARTS = 12

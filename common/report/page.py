@@ -8,18 +8,20 @@ from typing import Any
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.report import charts
 
-_TEMPLATE = 'page.html.jinja'
+NEEDS = "needs the package jinja2: pip install jinja2, or pip install 'estimator-trainer[report]'"
 
 
 def check_installed() -> None:
     """Raises UsageError if the package that fills the template is missing."""
-    if importlib.util.find_spec('jinja2') is None:
-        raise UsageError(
-            "--schedule=report needs the package jinja2: pip install jinja2, or pip install 'estimator-trainer[report]'"
-        )
+    if not is_installed():
+        raise UsageError(f'--schedule=report {NEEDS}')
 
 
-def render(parts: Mapping[str, Any]) -> str:
+def is_installed() -> bool:
+    return importlib.util.find_spec('jinja2') is not None
+
+
+def render(parts: Mapping[str, Any], template: str = 'page.html.jinja') -> str:
     """Returns the HTML of a report: one file that needs no other, and runs no script.
 
     Args:
@@ -35,4 +37,4 @@ def render(parts: Mapping[str, Any]) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {'number': charts.number, 'percent': charts.percent, 'share': charts.share}
-    return environment.get_template(_TEMPLATE).render(parts, width=charts.WIDTH, height=charts.HEIGHT)
+    return environment.get_template(template).render(parts, width=charts.WIDTH, height=charts.HEIGHT)

@@ -26,7 +26,7 @@ from estimator_trainer.common.runs.estimators import make_estimators
 from estimator_trainer.common.runs.length import measure
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import checkpoints
-from estimator_trainer.common.storage.metrics import Objective, parse_objective
+from estimator_trainer.common.storage.objective import Objective, parse_objective
 from estimator_trainer.common.training import exact_program
 from estimator_trainer.common.training.parallel import tower_devices
 from estimator_trainer.common.training.session_config import make_session_config

@@ -18,7 +18,8 @@ from estimator_trainer.common.runs.inference_schedules import check_finite
 from estimator_trainer.common.runs.reported_predictions import parts_of_predictions
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_dir
 from estimator_trainer.common.storage.history import read_history
-from estimator_trainer.common.storage.metrics import parse_objective, read_evaluations
+from estimator_trainer.common.storage.metrics import read_evaluations
+from estimator_trainer.common.storage.objective import parse_objective
 from estimator_trainer.hparams import overrides
 
 

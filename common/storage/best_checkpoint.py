@@ -12,7 +12,8 @@ from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.files import copy, names_in, read_json, write_json
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.storage.abandoned import move
-from estimator_trainer.common.storage.metrics import Objective, read_evaluations
+from estimator_trainer.common.storage.metrics import read_evaluations
+from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.common.storage.restore import is_intact, paths_of
 
 _RECORD = 'best.json'

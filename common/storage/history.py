@@ -8,7 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.files import to_json
 from estimator_trainer.common.paths import is_remote
-from estimator_trainer.common.storage.metrics_file import MODE, append_training_row, is_of_training, read_rows, remove_rows
+from estimator_trainer.common.storage.metrics_file import append_training_row, read_rows, remove_rows
+from estimator_trainer.common.storage.metrics_table import MODE, is_of_training
 
 Columns = dict[str, np.ndarray]
 

@@ -1,45 +1,16 @@
-"""The evaluations in metrics.csv, and the objective: the metric for comparing checkpoints and trials."""
+"""The evaluations in metrics.csv."""
 
 from collections.abc import Iterable, Mapping
-import json
 import math
-import typing
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.locks import taking_turns
-from estimator_trainer.common.storage.metrics_file import MODE, is_of_training, metrics_path, read_rows, remove_rows, write_rows
-
-
-class Objective(typing.NamedTuple):
-    """A metric to minimize, or to maximize if is_max."""
-
-    metric: str
-    is_max: bool
-
-    def is_better(self, value: float, other: float, min_delta: float = 0.0) -> bool:
-        """Whether a value is better than another by more than min_delta. Any number is better than NaN; NaN never is."""
-        gain = value - other if self.is_max else other - value
-        return gain > min_delta or (value == value and other != other)
-
-    def best(self, values: Iterable[float]) -> float | None:
-        """Returns the best value, ignoring NaN; None if there is none."""
-        numbers = [value for value in values if value == value]
-        return (max if self.is_max else min)(numbers, default=None)
-
-
-def parse_objective(text: str | None) -> Objective:
-    """Parses text such as 'accuracy:max'; None is 'loss:min'.
-
-    Raises:
-      UsageError: the text is not of this form.
-    """
-    metric, _, direction = ('loss:min' if text is None else text).rpartition(':')
-    if not metric or direction not in ('min', 'max'):
-        raise UsageError(f'--best_metric={text} is not of the form METRIC:min or METRIC:max, such as accuracy:max')
-    return Objective(metric, direction == 'max')
+from estimator_trainer.common.storage.metrics_file import read_rows, remove_rows, write_rows
+from estimator_trainer.common.storage.metrics_table import MODE, evaluations, is_of_training, metrics_path
+from estimator_trainer.common.storage.objective import Objective
 
 
 def warn_of_nan(result: Mapping[str, Any]) -> None:
@@ -122,16 +93,4 @@ def read_evaluations(output_dir: str) -> list[dict[str, Any]]:
     Raises:
       RunError: metrics.csv is corrupt.
     """
-    found: dict[int, dict[str, Any]] = {}
-    for row in read_metrics(output_dir):
-        step = int(row['global_step'])
-        names = [name for name, text in row.items() if text and name not in ('global_step', 'split')]
-        found.setdefault(step, {'global_step': step})[row['split']] = {name: _value(row[name]) for name in names}
-    return list(found.values())
-
-
-def _value(text):
-    try:
-        return json.loads(text)
-    except ValueError:  # nan and inf.
-        return float(text)
+    return evaluations(read_rows(output_dir))

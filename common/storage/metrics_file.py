@@ -16,19 +16,9 @@ from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.files import write
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.storage.abandoned import keep_copy
+from estimator_trainer.common.storage.metrics_table import MODE, OF_TRAINING, metrics_path, parse
 
-MODE = 'mode'  # The column.
-_OF_TRAINING = {MODE: tf.estimator.ModeKeys.TRAIN}
 _MAX_HEADER, _MAX_ROW = 1 << 16, 1 << 14  # Bytes.
-
-
-def metrics_path(output_dir: str) -> str:
-    return os.path.join(output_dir, 'metrics.csv')
-
-
-def is_of_training(row: Mapping[str, Any]) -> bool:
-    """Whether a row is of the training, not of an evaluation."""
-    return _OF_TRAINING.items() <= row.items()
 
 
 def read_rows(output_dir: str) -> list[dict[str, str]]:
@@ -40,16 +30,12 @@ def read_rows(output_dir: str) -> list[dict[str, str]]:
     path = metrics_path(output_dir)
     if not tf.io.gfile.exists(path):
         return []
+    with tf.io.gfile.GFile(path, 'rb') as file:
+        content = file.read()
     try:
-        with tf.io.gfile.GFile(path, 'rb') as file:
-            text = _whole_lines(file.read()).decode()
-        rows = list(csv.DictReader(io.StringIO(text)))
-    except (ValueError, csv.Error):
-        text, rows = '', [{}]
-    is_cut = not text.endswith('\n') or any(None in (*row, *row.values()) for row in rows)
-    if is_cut or not all((row.get('global_step') or '').isdecimal() and row.get('split') for row in rows):
-        raise RunError(f'{path}: is not a table of metrics: delete it')
-    return rows
+        return parse(_whole_lines(content))
+    except ValueError as error:
+        raise RunError(f'{path}: {error}: delete it') from None
 
 
 def _whole_lines(content):
@@ -57,7 +43,7 @@ def _whole_lines(content):
     lines, newline, last = content.rpartition(b'\n')
     columns, cells = (line.decode(errors='replace').split(',') for line in (lines.partition(b'\n')[0], last))
     mode = columns.index(MODE) if MODE in columns else -1
-    is_appended = mode >= 0 and (len(cells) <= mode + 1 or cells[mode] == _OF_TRAINING[MODE])
+    is_appended = mode >= 0 and (len(cells) <= mode + 1 or cells[mode] == OF_TRAINING[MODE])
     return lines + newline if is_appended else content
 
 
@@ -106,7 +92,7 @@ def append_training_row(output_dir: str, row: Mapping[str, Any]) -> None:
       RunError: the file is corrupt.
       OSError: it cannot be written.
     """
-    path, row = metrics_path(output_dir), {'global_step': row['global_step'], 'split': row['split'], **_OF_TRAINING, **row}
+    path, row = metrics_path(output_dir), {'global_step': row['global_step'], 'split': row['split'], **OF_TRAINING, **row}
     with taking_turns(path):
         if not _append(path, row):
             write_rows(output_dir, [*read_rows(output_dir), row])

@@ -12,7 +12,8 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import check_no_pipes, write, write_json
 from estimator_trainer.common.storage.best_checkpoint import best_dir, best_record
 from estimator_trainer.common.storage.checkpoints import has_checkpoint
-from estimator_trainer.common.storage.metrics_file import is_of_training, metrics_path, read_rows
+from estimator_trainer.common.storage.metrics_file import read_rows
+from estimator_trainer.common.storage.metrics_table import is_of_training, metrics_path
 
 
 def hparams_path(output_dir: str) -> str:

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.processes import was_stopped
 from estimator_trainer.common.stop import StopOnSignal
-from estimator_trainer.common.storage.metrics import Objective
+from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.common.sweep import sampling
 from estimator_trainer.common.sweep.study import FILE, reporting_storage_errors
 from estimator_trainer.common.sweep.trials import Process, TrialRunner

@@ -12,7 +12,7 @@ import sqlalchemy
 from estimator_trainer.common import files, locks
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.options.table import Options
-from estimator_trainer.common.storage.metrics import Objective
+from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.hparams.build import renamed
 from estimator_trainer.hparams.comparison import differences
 from estimator_trainer.hparams.defaults import DEFAULTS

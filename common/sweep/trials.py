@@ -16,7 +16,8 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import read_json, to_json
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
-from estimator_trainer.common.storage.metrics import Objective, read_metric
+from estimator_trainer.common.storage.metrics import read_metric
+from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.common.sweep import forks
 from estimator_trainer.common.sweep.space import decode
 from estimator_trainer.common.sweep.study import preload

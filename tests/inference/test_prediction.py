@@ -21,7 +21,7 @@ from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.plugins import loader
 from estimator_trainer.common.records import records
 from estimator_trainer.common.storage.best_checkpoint import keep_if_best
-from estimator_trainer.common.storage.metrics import Objective
+from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.hparams import build
 from tests import tfrecords
 from tests.linear import MODEL, X, make_estimator

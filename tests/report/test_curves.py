@@ -4,7 +4,7 @@ import numpy as np
 
 from estimator_trainer.common.report.curves import Best, draw, of_metrics
 from estimator_trainer.common.storage.history import History
-from estimator_trainer.common.storage.metrics import Objective
+from estimator_trainer.common.storage.objective import Objective
 
 STEPS = np.array([1, 11, 21])
 TRAINING = {

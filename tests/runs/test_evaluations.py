@@ -9,7 +9,7 @@ from estimator_trainer.common.commands import api
 from estimator_trainer.common.inference.evaluator import Evaluator
 from estimator_trainer.common.runs import chosen_checkpoint
 from estimator_trainer.common.storage import best_checkpoint
-from estimator_trainer.common.storage.metrics import Objective
+from estimator_trainer.common.storage.objective import Objective
 from tests.shared import DAMAGES, POLYNOMIAL, rows
 from tests.storage.test_best_checkpoint import save
 

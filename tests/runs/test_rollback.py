@@ -15,7 +15,8 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.runs import rollback
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, metrics
-from estimator_trainer.common.storage.metrics import Objective, add_metrics
+from estimator_trainer.common.storage.metrics import add_metrics
+from estimator_trainer.common.storage.objective import Objective
 from tests.shared import DAMAGES, POLYNOMIAL, assert_equal, losses, read_weights, rows
 from tests.storage.test_best_checkpoint import save
 

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.storage import best_checkpoint
-from estimator_trainer.common.storage.metrics import Objective
+from estimator_trainer.common.storage.objective import Objective
 
 ACCURACY, LOSS = Objective('accuracy', True), Objective('loss', False)
 

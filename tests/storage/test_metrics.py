@@ -7,7 +7,8 @@ import pytest
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.storage import metrics
-from estimator_trainer.common.storage.metrics import Objective, add_metrics, parse_objective, read_metric
+from estimator_trainer.common.storage.metrics import add_metrics, read_metric
+from estimator_trainer.common.storage.objective import Objective, parse_objective
 
 LOSS, ACCURACY = Objective('loss', False), Objective('accuracy', True)
 

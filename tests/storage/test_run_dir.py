@@ -13,7 +13,8 @@ from estimator_trainer.common import files
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_dir
 from estimator_trainer.common.storage.history import add_training
-from estimator_trainer.common.storage.metrics import Objective, add_metrics, read_metric
+from estimator_trainer.common.storage.metrics import add_metrics, read_metric
+from estimator_trainer.common.storage.objective import Objective
 from tests import forked
 from tests.storage.test_best_checkpoint import kept, save
 

@@ -9,7 +9,7 @@ import pytest
 
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.stop import StopOnSignal
-from estimator_trainer.common.storage.metrics import Objective
+from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.common.sweep.execution import run_trials
 from tests.sweep.test_study import LOWEST, SPACE, open_at
 

@@ -4,7 +4,7 @@ import optuna
 import pytest
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.storage.metrics import Objective
+from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.common.sweep.sampling import make_sampler
 from estimator_trainer.common.sweep.study import open_study
 from estimator_trainer.hparams.defaults import DEFAULTS

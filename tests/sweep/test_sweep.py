@@ -19,7 +19,7 @@ from estimator_trainer.common.commands import sweep, sweep_request, trainer, tri
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
-from estimator_trainer.common.storage.metrics import Objective
+from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.common.sweep import forks
 from estimator_trainer.common.sweep.trials import TrialRunner
 from estimator_trainer.hparams.build import HParams

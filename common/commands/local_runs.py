@@ -1,0 +1,45 @@
+"""The runs that a pattern of directories names. Does not import TensorFlow."""
+
+import pathlib
+import re
+
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.paths import is_remote
+
+
+def find_runs(pattern: str) -> list[str]:
+    """Returns the directories of runs, sorted; of a sweep, those of its trials.
+
+    Raises:
+      UsageError: there is none.
+    """
+    if is_remote(pattern):
+        raise UsageError(f'{pattern}: is remote: mount it as a directory, and give that')
+    path = pathlib.Path(pattern)
+    root = pathlib.Path(path.anchor)
+    found = root.glob(str(path.relative_to(root))) if re.search(r'[*?[]', pattern) else [path]
+    try:
+        runs = sorted({str(run) for path in found for run in [path, *_trials(path)] if _is_run(run)})
+    except ValueError:  # Of older versions of Python.
+        raise UsageError(f'{pattern}: ** stands for whole folders, as in output/**: separate it by /') from None
+    if not runs:
+        raise UsageError(
+            f"{pattern}: there is no run: give the --output_dir of one, or --runs='output/**' for all below output"
+        )
+    return runs
+
+
+def _trials(path):
+    """Returns what may be the runs of a sweep in a directory."""
+    return [*path.glob('trial-*'), *path.glob('trial-*/seed-*')] if _has(path, 'study.db') else []
+
+
+def _is_run(path):
+    return _has(path, 'status.json', 'hparams.json')
+
+
+def _has(path, *names):
+    try:
+        return any((path / name).is_file() for name in names)
+    except OSError:  # A directory of another user.
+        return False
