@@ -1,4 +1,4 @@
-"""A trainer on tf.estimator.Estimator, for Python programs: `train` and `load` runs, `sweep` spaces, write and read `records`.
+"""A trainer on tf.estimator.Estimator, in Python: `train`, `load` and `compare` runs, `sweep` spaces, read and write `records`.
 
 The names are imported when they are first used, since importing TensorFlow takes seconds.
 """
@@ -13,7 +13,7 @@ if CHECKOUT:
     __path__.append(CHECKOUT)
 
 if TYPE_CHECKING:
-    from estimator_trainer.common.commands.api import Predictor, Run, load, train
+    from estimator_trainer.common.commands.api import Predictor, Run, compare, load, train
     from estimator_trainer.common.commands.sweep_api import Sweep, sweep
     from estimator_trainer.common.errors import RunError, UsageError
     from estimator_trainer.common.pipeline.example_seed import example_seed
@@ -27,6 +27,7 @@ __all__ = [
     'RunError',
     'Sweep',
     'UsageError',
+    'compare',
     'example_seed',
     'feature_columns',
     'load',
@@ -39,7 +40,7 @@ __all__ = [
 __version__ = '0.2.0'
 
 _MODULES = {
-    **dict.fromkeys(['Predictor', 'Run', 'load', 'train'], 'commands.api'),
+    **dict.fromkeys(['Predictor', 'Run', 'compare', 'load', 'train'], 'commands.api'),
     **dict.fromkeys(['RunError', 'UsageError'], 'errors'),
     **dict.fromkeys(['Sweep', 'sweep'], 'commands.sweep_api'),
     'example_seed': 'pipeline.example_seed',

@@ -30,19 +30,21 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.commands import compare as comparison
 from estimator_trainer.common.commands import request, saved_run
 from estimator_trainer.common.commands.program import Settings, check_pattern, in_files, to_path
 from estimator_trainer.common.commands.report import naming_arguments
 from estimator_trainer.common.errors import RunError, UsageError, describe
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.inference.raw_predictor import make_predictor
+from estimator_trainer.common.report.compared import as_dicts
 from estimator_trainer.common.runs import chosen_checkpoint, saved_flags
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.history import History, read_history
 from estimator_trainer.common.storage.metrics import read_evaluations
 
-__all__ = ['Predictor', 'Run', 'RunError', 'UsageError', 'load', 'train']
+__all__ = ['Predictor', 'Run', 'RunError', 'UsageError', 'compare', 'load', 'train']
 
 
 def train(
@@ -82,6 +84,24 @@ def train(
     run = Run(output_dir, model, dataset, data_dir)
     run._execute({'hparams': hparams}, options, on_metrics)
     return run
+
+
+def compare(runs: str, best_metric: str | None = None) -> list[dict[str, Any]]:
+    """Returns a dict for each run, the best first, as --schedule=compare prints them.
+
+    Its items: run, its name below the directory of all; output_dir; state; step, the last one; metrics, {name: number}, those
+    that all runs have, of the first split in eval_splits; metrics_step, the step that they are of: that of the best evaluation;
+    settings, {name: value}, hyper-parameters and flags in which the runs differ. What is unknown is None or missing.
+
+    Args:
+      runs: a pattern of output_dirs, such as 'output/mnist/*', or the output_dir of a sweep.
+      best_metric: what is compared, such as 'accuracy:max'; by default as in the training, if that is the same in all.
+
+    Raises:
+      UsageError: there is no such run, or best_metric is malformed.
+    """
+    with naming_arguments():
+        return as_dicts(comparison.compare(to_path('runs', runs), best_metric)[1])
 
 
 def load(output_dir: str, model: Any = None, dataset: Any = None, data_dir: str | None = None) -> 'Run':

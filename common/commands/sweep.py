@@ -2,6 +2,8 @@
 
 import dataclasses
 import importlib
+import logging
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from absl import flags as absl_flags
@@ -84,7 +86,11 @@ def run(FLAGS: absl_flags.FlagValues, stop: 'StopOnSignal', server: forks.Server
     """Runs the remaining trials and returns the result."""
     request = load_request()
     space = request.read_space(FLAGS.space)
-    return request.run(trainer.SCRIPT, FLAGS, stop, server, space, f'--space={FLAGS.space}')[0]
+    result, _ = request.run(trainer.SCRIPT, FLAGS, stop, server, space, f'--space={FLAGS.space}')
+    logging.getLogger('tensorflow').info(
+        'To see the trials side by side: --schedule=compare --runs=%s', shlex.quote(flags.output_dir(FLAGS, DEFAULT_DIR))
+    )
+    return result
 
 
 def trials_server() -> forks.Server | None:

@@ -1,6 +1,7 @@
 """Runs side by side, from the files in their output_dirs. Imports neither TensorFlow nor NumPy."""
 
 from collections.abc import Mapping, Sequence
+import json
 import math
 import os
 from typing import Any, NamedTuple
@@ -60,10 +61,11 @@ class Comparison(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Texts; best has the (row, column) of the best value of each metric whose direction is known; row 0 is the first run."""
+    """Texts; numbers are the indices of columns of numbers, best (row, column) of the best ones; row 0 is the first run."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    numbers: range
     best: set[tuple[int, int]]
 
 
@@ -75,9 +77,10 @@ def read_run(name: str, output_dir: str, state: str, step: int | None) -> Run:
         problems.append('hyper-parameters were changed on resuming: the last ones are shown')
     settings = {**DEFAULTS, **hparams} if hparams else {}
     if flags:
-        settings |= {key: flags.get(key, default) for key, default in vars(Options()).items() if key in _FLAGS}
-        settings |= {'num_tasks': flags.get('num_tasks', 1)}
-    split = [*(flags.get('eval_splits') or ()), 'eval'][0]
+        defaults = {**json.loads(json.dumps(vars(Options()))), 'num_tasks': 1}  # With lists in place of tuples.
+        settings |= {name: flags.get(name, defaults[name]) for name in (*_FLAGS, 'num_tasks')}
+    splits, best_metric = flags.get('eval_splits'), flags.get('best_metric')
+    split = str(splits[0]) if isinstance(splits, list) and splits else 'eval'
     evaluations, training = [], []
     try:
         rows = metrics_table.read(output_dir)
@@ -87,20 +90,20 @@ def read_run(name: str, output_dir: str, state: str, step: int | None) -> Run:
         training = [(int(row['global_step']), float(row.get('loss') or 'nan')) for row in rows if row.get('mode')]
     except (OSError, ValueError) as error:
         problems.append(f'metrics.csv cannot be read: {error}')
-    best_metric = flags.get('best_metric')
     lines = [in_one_line(f'{name}: {problem}') for problem in problems]
-    return Run(name, output_dir, state, step, settings, best_metric, evaluations, training, lines)
+    return Run(name, output_dir, state, step, settings, best_metric and str(best_metric), evaluations, training, lines)
 
 
 def _read_json(directory, name, problems):
     """Returns the JSON object in a file; {} if there is none."""
+    path = os.path.join(directory, name)
+    if not os.path.isfile(path):  # Reading a pipe would wait.
+        return {}
     try:
-        with open(os.path.join(directory, name), encoding='utf-8-sig') as file:
+        with open(path, encoding='utf-8-sig') as file:
             found = json_text.loads(file.read())
         if not isinstance(found, dict):
             raise ValueError('is not a JSON object')
-    except FileNotFoundError:
-        return {}
     except (OSError, ValueError) as error:
         problems.append(f'{name} cannot be read: {error}')
         return {}
@@ -126,9 +129,13 @@ def compare(runs: Sequence[Run], best_metric: str | None) -> Comparison:
     common = set.intersection(*found) if found else set()
     metrics = sorted(common, key=lambda name: (name != objective.metric, name != 'loss', name))
     names = dict.fromkeys(name for run in runs for name in run.settings)
-    settings = [name for name in names if len({to_text(run.settings[name]) for run in runs if name in run.settings}) > 1]
+    settings = [name for name in names if _differs([run.settings[name] for run in runs if name in run.settings])]
     notes = _notes(pairs, objective, sorted(set().union(*found) - common), bool(wanted) and not best_metric)
     return Comparison([run for run, _ in pairs], [one for _, one in pairs], objective, metrics, settings, notes)
+
+
+def _differs(values):
+    return any(value != values[0] for value in values)
 
 
 def _choose(run, objective):
@@ -178,7 +185,7 @@ def as_table(found: Comparison) -> Table:
         cells += [number(metrics[name]) if name in metrics else '' for name in found.metrics]
         rows.append([in_one_line(cell) for cell in [*cells, *(_text(run.settings.get(name)) for name in found.settings)]])
     first = 3 + has_steps
-    return Table(columns, rows, {(row, first + column) for column, row in _best(found)})
+    return Table(columns, rows, range(2, first + len(found.metrics)), {(row, first + column) for column, row in _best(found)})
 
 
 def _step(step):

@@ -40,11 +40,11 @@ def read(output_dir: str) -> list[dict[str, str]]:
       ValueError: the file is corrupt.
       OSError: it cannot be read.
     """
-    try:
-        with open(metrics_path(output_dir), 'rb') as file:
-            content = file.read()
-    except FileNotFoundError:
+    path = metrics_path(output_dir)
+    if not os.path.isfile(path):  # Reading a pipe would wait.
         return []
+    with open(path, 'rb') as file:
+        content = file.read()
     return parse(content[: content.rfind(b'\n') + 1])
 
 

@@ -46,7 +46,7 @@ MISTAKES = [
     (
         ['--schedule=eval'],
         'flag --schedule=eval: value should be one of <train_and_evaluate|train|evaluate|continuous_eval|predict|'
-        'export|report|describe|status|dry_run>, did you mean evaluate?',
+        'export|report|describe|status|compare|dry_run>, did you mean evaluate?',
     ),
     (['--precision=fp16'], 'flag --precision=fp16: value should be one of <float32|bfloat16|float16>, did you mean float16?'),
     (['--list=models'], 'flag --list=models: must be true or false'),
@@ -78,16 +78,18 @@ MISTAKES = [
             ('predict_split=1', 'train', 'predict or report'),
             ('visualize=1', 'evaluate', 'predict'),
             ('checkpoint=1', 'train_and_evaluate', 'evaluate or predict or export or report'),
-            ('best_metric=1', 'train', 'train_and_evaluate or continuous_eval or dry_run'),
+            ('best_metric=1', 'train', 'train_and_evaluate or continuous_eval or compare or dry_run'),
             ('local_cluster=1', 'evaluate', 'train_and_evaluate or train'),
             ('override_hparams=x=1', 'evaluate', 'train_and_evaluate or train'),
             ('eval_timeout=1', 'train_and_evaluate', 'continuous_eval'),
             ('early_stopping_patience=1', 'train', 'train_and_evaluate or dry_run'),
             ('early_stopping_min_delta=1', 'train', 'train_and_evaluate or dry_run'),
-            ('runs=x', 'train', 'status'),
+            ('runs=x', 'train', 'status or compare'),
             ('watch=true', 'evaluate', 'status'),
         )
     ),
+    (['--schedule=compare'], '--schedule=compare needs --runs, a pattern of output_dirs'),
+    (['--schedule=compare', '--runs=gs://a/*'], 'gs://a/*: is remote: mount it as a directory, and give that'),
     (['--schedule=status', '--runs=a', '--output_dir=b'], '--runs=a excludes --output_dir=b: give one of the two'),
     (
         ['--schedule=status', '--output_dir=nowhere'],

@@ -120,6 +120,11 @@ def test_the_commands_about_runs_do_what_is_written(execute, tmp_path, monkeypat
         if '--schedule=status' in argv:
             assert re.findall(r'^runs/\S+ +finished', result, re.MULTILINE)
             continue
+        if '--schedule=compare' in argv:
+            assert {*re.findall(r'^(\w+) +finished', result, re.MULTILINE)} == {'branch', 'moved'} and os.path.exists(
+                'runs/compare.html'
+            )
+            continue
         assert ('Starting from the weights in runs/first' in err) == ('--warm_start_from=runs/first' in argv)
         steps.append(result['global_step'])
     assert steps == [200, 200, 300, 400, 400, 200, 100, 300]
