@@ -88,6 +88,7 @@ def read_run(name: str, output_dir: str, state: str, step: int | None) -> Run:
             (found['global_step'], _numbers(found[split])) for found in metrics_table.evaluations(rows) if split in found
         ]
         training = [(int(row['global_step']), float(row.get('loss') or 'nan')) for row in rows if row.get('mode')]
+        step = max((int(row['global_step']) for row in rows), default=None) if step is None else step
     except (OSError, ValueError) as error:
         problems.append(f'metrics.csv cannot be read: {error}')
     lines = [in_one_line(f'{name}: {problem}') for problem in problems]

@@ -138,6 +138,7 @@ def test_files_that_cannot_be_read_are_named_and_the_rest_is_shown(tmp_path):
         ['<b >', 'finished', '300', '100', '0.5'],
         ['a', 'finished', '', '', ''],
     ]
+    assert run(tmp_path / 'b', step=None).step == 100
     os.remove(tmp_path / 'b' / 'metrics.csv')
     assert 'No run has an evaluation' in compared.compare([run(tmp_path / 'b')], None).notes[0]
 
