@@ -1,6 +1,7 @@
 """Pictures of a Python program: paths, contents of files, PIL images, or arrays of any size."""
 
 from collections.abc import Callable, Mapping
+import io
 import os
 import tempfile
 from typing import Any
@@ -49,6 +50,15 @@ def to_plain_file(value: Any) -> bytes:
     picture = images.decode(content)
     is_plain = images.is_plain(content, picture) and images.orientation(picture) == 1
     return content if is_plain else images.to_png(images.normalize(picture))
+
+
+def count_pixels(content: bytes) -> int:
+    """Returns the number of pixels that the head of an image file declares; 0 if it is none."""
+    try:
+        width, height = Image.open(io.BytesIO(content)).size
+    except Exception:  # Pillow raises errors of many types; `to_file` explains them.
+        return 0
+    return width * height
 
 
 def _of_pixels(value):

@@ -83,8 +83,17 @@ class Predictor:
           RunError: this process was forked; see `check_not_forked`.
           ValueError: the names or shapes do not match the model, or a number does not fit its input's type.
         """
+        batch, is_single = self.to_batch(inputs)
+        found = self.predict_batch(batch)
+        return {name: array[0] for name, array in found.items()} if is_single else found
+
+    def to_batch(self, inputs: Any) -> tuple[dict[str, np.ndarray], bool]:
+        """Returns the argument of `predict` as {name: array [batch, ...]}, and whether it was a single example."""
+        return self._make_batch(inputs)
+
+    def predict_batch(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns the predictions for a batch of `to_batch`, or for several of the same shapes, concatenated."""
         check_not_forked()
-        batch, is_single = self._make_batch(inputs)
         try:
             found = self._predict(*(batch[name] for name in self._specs))
         except (TypeError, ValueError):
@@ -96,8 +105,18 @@ class Predictor:
             if not self._takes_raw:
                 raise
             raise ValueError(first_line(error)) from None
-        found = self._with_names(found)
-        return {name: array[0] for name, array in found.items()} if is_single else found
+        return self._with_names(found)
+
+    @property
+    def prediction_specs(self) -> dict[str, tf.TensorSpec]:
+        """{name: tf.TensorSpec} of the model's predictions, as far as its graph tells; without 'class_name'."""
+        return {name: tf.TensorSpec(tensor.shape, tensor.dtype) for name, tensor in self._predictions.items()}
+
+    @property
+    def checkpoint_path(self) -> str:
+        """The path of the checkpoint that is loaded; waits for a reload in progress."""
+        with self._lock:
+            return self._checkpoint_path
 
     def _check_batch(self, inputs):
         """Returns the arrays of `predict`, with a batch dimension, and whether it was added."""

@@ -311,9 +311,9 @@ class Options:
     )
     checkpoint: str | None = flag(
         None,
-        'The checkpoint to evaluate, predict with, export or report on: latest, best, or a path.',
+        'The checkpoint to evaluate, predict with, export, serve or report on: latest, best, or a path.',
         default_text='best, if the training had --best_metric or --early_stopping_patience; else latest',
-        schedules=('evaluate', 'predict', 'export', 'report'),
+        schedules=('evaluate', 'predict', 'export', 'serve', 'report'),
         traits=PATH | NOT_IN_TRIALS,
     )
 
@@ -344,6 +344,21 @@ class Options:
         check=check_png,
         schedules=('predict',),
         traits=PATH | NOT_IN_TRIALS,
+    )
+
+    port: int = flag(
+        8501,
+        'The port of the server; 0 takes a free one.',
+        group='Serving',
+        bounds=(0, 65535),
+        schedules=('serve',),
+        traits=NOT_IN_TRIALS,
+    )
+    host: str = flag(
+        '127.0.0.1',
+        'The address at which the server listens; 0.0.0.0 lets other machines send requests, too.',
+        schedules=('serve',),
+        traits=NOT_EMPTY | NOT_IN_TRIALS,
     )
 
 

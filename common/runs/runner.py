@@ -91,7 +91,8 @@ def run(
                 projector.show(experiment.evaluators[0])
         task.leave()
         if not (cluster and cluster.addresses.get(EVALUATOR) and schedule.trains):  # Otherwise the evaluator writes them.
-            run_dir.save_results(output_dir, result)
+            if result:  # A server has none.
+                run_dir.save_results(output_dir, result)
     return result
 
 

@@ -17,6 +17,7 @@ from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset, save
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.inference_schedules import export, predict
 from estimator_trainer.common.runs.report import report
+from estimator_trainer.common.runs.serve_schedule import serve
 from estimator_trainer.common.storage import best_checkpoint, checkpoints
 from estimator_trainer.common.storage.metrics import (
     add_metrics,
@@ -229,5 +230,5 @@ def _latest_step(experiment):
 
 RUN: Mapping[str, Callable[..., dict[str, Any]]] = {
     function.__name__: function
-    for function in (train_and_evaluate, train, evaluate, continuous_eval, predict, export, report, dry_run)
+    for function in (train_and_evaluate, train, evaluate, continuous_eval, predict, export, serve, report, dry_run)
 }

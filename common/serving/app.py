@@ -1,0 +1,172 @@
+"""The HTTP interface: TensorFlow Serving's REST API, /metrics, /healthz and the page."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+import functools
+import http
+import time
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from starlette.requests import ClientDisconnect
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import first_line, in_one_line, show
+from estimator_trainer.common.serving import rest
+from estimator_trainer.common.serving.metrics import Metrics
+from estimator_trainer.common.serving.served import ServedModel, TooManyPixels, check_rows
+
+MAX_BYTES = 64 * 2**20  # Of a request.
+MAX_SECONDS = 60  # To receive a request, and to answer it.
+MAX_IN_PROGRESS = 256  # Requests that are complete, but not answered.
+_THREADS = 4  # That read requests and write answers.
+_TEXT = 'text/plain; version=0.0.4; charset=utf-8'  # Of Prometheus.
+
+
+class _Refused(Exception):
+    def __init__(self, code: int, reason: str):
+        super().__init__(reason)
+        self.code = code
+
+
+def make_app(
+    model: ServedModel, metrics: Metrics, max_seconds: float = MAX_SECONDS, max_in_progress: int = MAX_IN_PROGRESS
+) -> FastAPI:
+    """Returns the ASGI app that serves a model.
+
+    Args:
+      metrics: counts the requests for predictions.
+      max_seconds: to receive a request, and again to answer it.
+      max_in_progress: requests that are complete, but not answered.
+    """
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    predictions = _Predictions(model, max_seconds, max_in_progress)
+
+    @app.exception_handler(404)
+    @app.exception_handler(405)
+    async def refuse(request: Request, error: Any) -> Response:
+        return _error(error.status_code, f'{request.method} {request.url.path}: {http.HTTPStatus(error.status_code).phrase}')
+
+    @app.get('/healthz')
+    async def health() -> Response:
+        return Response('ok\n', media_type='text/plain')
+
+    @app.get('/metrics')
+    async def show_metrics() -> Response:
+        return Response(metrics.text(model.step, predictions.in_progress), headers={'content-type': _TEXT})
+
+    @app.post('/v1/models/{name}:predict')
+    @app.post('/v1/models/{name}/versions/{step}:predict')
+    async def predict(request: Request, name: str, step: str | None = None) -> Response:
+        start = time.monotonic()
+        try:
+            _check_model(model, name, step)
+            response = _json(await predictions.answer(request, None if step is None else int(step)))
+        except _Refused as error:
+            response = _error(error.code, str(error))
+        except ClientDisconnect:
+            response = _error(499, 'the client has gone')
+        metrics.answered(response.status_code, time.monotonic() - start)
+        return response
+
+    def described(describe: Callable[[], Any]) -> Callable[..., Any]:
+        async def answer(name: str, step: str | None = None) -> Response:
+            try:
+                _check_model(model, name, step)
+            except _Refused as error:
+                return _error(error.code, str(error))
+            return _json(rest.to_body(describe()))
+
+        return answer
+
+    for path, describe in (
+        ('', lambda: rest.status(model.step)),
+        ('/metadata', lambda: rest.metadata(model.name, model.step, model.inputs, model.outputs)),
+    ):
+        for version in ('', '/versions/{step}'):
+            app.get(f'/v1/models/{{name}}{version}{path}')(described(describe))
+    return app
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, media_type='application/json')
+
+
+def _error(code: int, reason: str) -> Response:
+    return Response(rest.to_body({'error': in_one_line(reason)}), code, media_type='application/json')
+
+
+def _check_model(model, name, step):
+    if name != model.name:
+        raise _Refused(404, f'there is no model {show(name)}; this server has {model.name}')
+    if step is not None and step != str(model.step):
+        raise _Refused(404, f'{model.name} has no version {show(step)}; version {model.step} is loaded')
+
+
+class _Predictions:
+    """Answers requests for predictions; in_progress is the number of those that are complete, but not answered."""
+
+    def __init__(self, model, max_seconds, max_in_progress):
+        self._model, self._max_seconds, self._max_in_progress = model, max_seconds, max_in_progress
+        self._threads = ThreadPoolExecutor(_THREADS, 'requests')
+        self.in_progress = 0
+
+    async def answer(self, request: Request, step: int | None) -> bytes:
+        """Returns the body of the answer; raises _Refused."""
+        try:
+            body = await asyncio.wait_for(_read_body(request), self._max_seconds)
+        except asyncio.TimeoutError:
+            raise _Refused(408, f'the request was not complete after {self._max_seconds:g} s') from None
+        if self.in_progress >= self._max_in_progress:
+            raise _Refused(503, f'{self.in_progress} requests are waiting: try again later')
+        self.in_progress += 1
+        try:
+            return await asyncio.wait_for(self._predict(body, step), self._max_seconds)
+        except asyncio.TimeoutError:
+            raise _Refused(504, f'there was no answer after {self._max_seconds:g} s') from None
+        except TooManyPixels as error:
+            raise _Refused(413, str(error)) from None
+        except ValueError as error:
+            raise _Refused(400, str(error)) from None
+        except tf.errors.InvalidArgumentError as error:
+            raise _Refused(400, first_line(error)) from None
+        except _Refused:
+            raise
+        except Exception as error:
+            tf.logging.error('A prediction failed: %s: %s', type(error).__name__, error)
+            raise _Refused(500, f'the prediction failed: {first_line(error)}') from None
+        finally:
+            self.in_progress -= 1
+
+    async def _predict(self, body, step):
+        model, run = self._model, functools.partial(asyncio.get_running_loop().run_in_executor, self._threads)
+        request, batch = await run(_read, model, body)
+        found = await asyncio.wrap_future(model.submit(batch))
+        if step is not None and not await run(model.has_step, step):
+            raise _Refused(404, f'version {step} has just been replaced by version {model.step}')
+        return await run(_write, request, batch, found)
+
+
+async def _read_body(request):
+    """Returns the body of a request."""
+    parts, size = [], 0
+    if int(request.headers.get('content-length', 0)) > MAX_BYTES:
+        raise _Refused(413, f'a request may have at most {MAX_BYTES:,} bytes')
+    async for part in request.stream():
+        parts.append(part)
+        size += len(part)
+        if size > MAX_BYTES:
+            raise _Refused(413, f'a request may have at most {MAX_BYTES:,} bytes')
+    return b''.join(parts)
+
+
+def _read(model, body):
+    request = rest.read_request(body, model.inputs)
+    return request, model.to_batch(request)
+
+
+def _write(request, batch, found):
+    if request.by_row:
+        check_rows(found, batch)
+    return rest.write_response(found, request.by_row)
