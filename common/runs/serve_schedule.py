@@ -17,9 +17,8 @@ def serve(experiment: Experiment) -> dict[str, Any]:
     """Serves the chosen checkpoint, and newer ones, until a signal; returns {}, as it leaves no result."""
     missing = [name for name in ('fastapi', 'uvicorn') if importlib.util.find_spec(name) is None]
     if missing:
-        raise UsageError(
-            f"--schedule=serve: {' and '.join(missing)} missing: pip install 'estimator-trainer[serve]', or fastapi uvicorn"
-        )
+        names = ' and '.join(missing)
+        raise UsageError(f"--schedule=serve needs {names}: pip install 'estimator-trainer[serve]', or {' '.join(missing)}")
     # Only this schedule needs the packages of these.
     from estimator_trainer.common.serving import server
     from estimator_trainer.common.serving.app import make_app

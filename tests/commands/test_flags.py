@@ -15,6 +15,7 @@ from tests.shared import POLYNOMIAL, without_log
 STEPS, INT32 = 2**63 - 1, 2**31 - 1
 RANGES = {
     'train_steps': (1, INT32),
+    'port': (0, 65535),
     **dict.fromkeys(['seed', 'steps_per_loop', 'keep_checkpoint_max', 'restarts', 'eval_timeout'], (0, INT32)),
     **dict.fromkeys(['save_checkpoints_steps', 'save_summary_steps', 'eval_every_steps'], (1, STEPS)),
     **dict.fromkeys(['overfit_batches', 'eval_steps', 'early_stopping_patience', 'keep_checkpoint_every'], (0, STEPS)),
@@ -95,7 +96,7 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
         (
             Trait.NOT_IN_TRIALS,
             """schedule override_hparams from_step checkpoint eval_timeout input predict_split predictions visualize
-            local_cluster restarts runs watch overwrite""",
+            local_cluster restarts runs watch overwrite port host""",
         ),
     ],
 )
@@ -144,7 +145,7 @@ def test_a_number_out_of_its_range_is_refused(name):
         (['--log_file=/none/log.txt'], '--log_file=/none/log.txt: cannot be written: No such file or directory'),
         *(
             ([f'--schedule={name}'], 'contains no checkpoint: train first')
-            for name in ('evaluate', 'predict', 'export', 'report')
+            for name in ('evaluate', 'predict', 'export', 'serve', 'report')
         ),
         *(([f'--output_dir={path}'], f'={path}: cannot be written') for path in ('/dev/null', '/dev/null/x', '/proc/output')),
     ],

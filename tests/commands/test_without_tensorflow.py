@@ -46,7 +46,7 @@ MISTAKES = [
     (
         ['--schedule=eval'],
         'flag --schedule=eval: value should be one of <train_and_evaluate|train|evaluate|continuous_eval|predict|'
-        'export|report|describe|status|compare|dry_run>, did you mean evaluate?',
+        'export|report|serve|describe|status|compare|dry_run>, did you mean evaluate?',
     ),
     (['--precision=fp16'], 'flag --precision=fp16: value should be one of <float32|bfloat16|float16>, did you mean float16?'),
     (['--list=models'], 'flag --list=models: must be true or false'),
@@ -64,6 +64,7 @@ MISTAKES = [
         ([f'--{name}=', '--schedule=predict'], f'--{name} is empty')
         for name in ('model', 'dataset', 'data_dir', 'output_dir', 'predict_split')
     ),
+    (['--host=', '--schedule=serve'], '--host is empty'),
     *(
         ([f'--{name}={value}'], f'--{name}={value} must be a finite number')
         for name in ('num_epochs', 'early_stopping_min_delta', 'cluster_timeout')
@@ -77,7 +78,7 @@ MISTAKES = [
             ('input=1', 'train', 'predict or evaluate'),
             ('predict_split=1', 'train', 'predict or report'),
             ('visualize=1', 'evaluate', 'predict'),
-            ('checkpoint=1', 'train_and_evaluate', 'evaluate or predict or export or report'),
+            ('checkpoint=1', 'train_and_evaluate', 'evaluate or predict or export or serve or report'),
             ('best_metric=1', 'train', 'train_and_evaluate or continuous_eval or compare or dry_run'),
             ('local_cluster=1', 'evaluate', 'train_and_evaluate or train'),
             ('override_hparams=x=1', 'evaluate', 'train_and_evaluate or train'),
@@ -86,6 +87,8 @@ MISTAKES = [
             ('early_stopping_min_delta=1', 'train', 'train_and_evaluate or dry_run'),
             ('runs=x', 'train', 'status or compare'),
             ('watch=true', 'evaluate', 'status'),
+            ('port=80', 'export', 'serve'),
+            ('host=x', 'export', 'serve'),
         )
     ),
     (['--schedule=compare'], '--schedule=compare needs --runs, a pattern of output_dirs'),

@@ -1,0 +1,104 @@
+"""The server as a process: newer checkpoints, signals, and addresses that it cannot have."""
+
+import http.client
+import json
+import re
+import signal
+import socket
+import sys
+import time
+
+import pytest
+
+from estimator_trainer.common.commands import api
+from estimator_trainer.common.serving import server
+from tests import forked
+from tests.shared import refused
+
+PREDICT, BODY = '/v1/models/polynomial:predict', json.dumps({'instances': [1.0, 2.0]})
+
+
+def ask(port, method, path, body=None):
+    connection = http.client.HTTPConnection('127.0.0.1', port, timeout=100)
+    try:
+        connection.request(method, path, body)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def wait_for_log(process, pattern):
+    for line in process.stderr:
+        if found := re.search(pattern, line):
+            return found
+    raise AssertionError(f'no {pattern} in the log')
+
+
+def half_sent(port):
+    """Returns a connection with a request, without its body, that the server has begun to read."""
+    client = socket.create_connection(('127.0.0.1', port), timeout=100)
+    head = f'POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(BODY)}\r\nExpect: 100-continue\r\n\r\n'
+    client.sendall(head.encode())
+    assert client.recv(1000).startswith(b'HTTP/1.1 100 ')
+    return client
+
+
+def test_a_process_answers_as_the_run_loads_newer_checkpoints_and_ends_after_the_last_answer(trained_run, start, tmp_path):
+    output_dir = trained_run('polynomial')
+    expected = {step: api.load(str(output_dir)).predictor(str(output_dir / f'model.ckpt-{step}')) for step in (10, 20)}
+    newest = [path for path in output_dir.iterdir() if path.name.startswith('model.ckpt-20')]
+    state = (output_dir / 'checkpoint').read_text()
+    for path in newest:
+        path.rename(tmp_path / path.name)
+    (output_dir / 'checkpoint').write_text('model_checkpoint_path: "model.ckpt-10"\n')
+    results = (output_dir / 'results.json').read_bytes()
+    process = start('--schedule=serve', '--port=0')
+    port = int(wait_for_log(process, r'Serving step 10: http://127\.0\.0\.1:(\d+), ')[1])
+
+    def answer(step):
+        return [pytest.approx(value, rel=1e-5) for value in expected[step].predict([1.0, 2.0])['y'].tolist()]
+
+    assert ask(port, 'POST', PREDICT, BODY) == (200, {'predictions': answer(10)})
+    for path in newest:
+        (tmp_path / path.name).rename(path)
+    (output_dir / 'checkpoint').write_text(state)
+    deadline = time.monotonic() + 100
+    while (found := ask(port, 'POST', PREDICT, BODY))[1]['predictions'] == answer(10):
+        assert time.monotonic() < deadline
+    assert found == (200, {'predictions': answer(20)})
+    wait_for_log(process, 'Step 20 is loaded')
+    with half_sent(port) as client:
+        process.send_signal(signal.SIGTERM)
+        wait_for_log(process, 'Stopping after the requests in progress')
+        client.sendall(BODY.encode())
+        received = b''
+        while part := client.recv(1000):
+            received += part
+        assert received.startswith(b'HTTP/1.1 200 ') and b'{"predictions": [' in received
+    out, err = process.communicate(100)
+    assert (process.returncode, out) == (0, '{}\n'), err
+    assert (output_dir / 'results.json').read_bytes() == results
+
+
+def test_addresses_that_a_server_cannot_have_are_named():
+    with server.listen('127.0.0.1', 0) as listener:
+        port = listener.getsockname()[1]
+        assert server.url_of(listener) == f'http://127.0.0.1:{port}'
+        assert refused(server.listen, '127.0.0.1', port).startswith(f'--port={port}: is taken by another process: give another')
+    assert refused(server.listen, 'no.such.host.invalid', 0).startswith('--host=no.such.host.invalid: ')
+    assert refused(server.listen, '192.0.2.1', 0).endswith('it must be an address of this machine')
+
+
+def test_missing_packages_are_named_before_the_port_is_taken(run, trained_run, monkeypatch):
+    trained_run('polynomial')
+    monkeypatch.setitem(sys.modules, 'uvicorn', None)
+    code, _, err = run('--schedule=serve')
+    assert code == 2 and "needs uvicorn: pip install 'estimator-trainer[serve]'" in err
+
+
+def test_other_schedules_import_neither_package():
+    program = (
+        'import sys\nfrom estimator_trainer.common.commands import request\nprint({"fastapi", "uvicorn"} & {*sys.modules})'
+    )
+    assert forked.run([sys.executable, '-c', program]).stdout == 'set()\n'
