@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 import functools
 import http
+import pathlib
 import time
 from typing import Any
 
@@ -20,6 +21,8 @@ from estimator_trainer.common.serving.served import ServedModel, TooManyPixels, 
 MAX_BYTES = 64 * 2**20  # Of a request.
 MAX_SECONDS = 60  # To receive a request, and to answer it.
 MAX_IN_PROGRESS = 256  # Requests that are complete, but not answered.
+_PAGE = pathlib.Path(__file__).with_name('page.html')
+_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src blob: data:"
 _THREADS = 4  # That read requests and write answers.
 _TEXT = 'text/plain; version=0.0.4; charset=utf-8'  # Of Prometheus.
 
@@ -47,6 +50,14 @@ def make_app(
     @app.exception_handler(405)
     async def refuse(request: Request, error: Any) -> Response:
         return _error(error.status_code, f'{request.method} {request.url.path}: {http.HTTPStatus(error.status_code).phrase}')
+
+    @app.get('/')
+    async def show_page() -> Response:
+        return Response(_PAGE.read_bytes(), headers={'content-security-policy': _POLICY}, media_type='text/html')
+
+    @app.get('/form')
+    async def show_form() -> Response:
+        return _json(rest.to_body(model.form))
 
     @app.get('/healthz')
     async def health() -> Response:

@@ -15,6 +15,7 @@ from estimator_trainer.common.inference.requests import SIGNATURE, make_example
 from estimator_trainer.common.inference.signatures import DEFAULT, PICTURES, signatures_of
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.serving.batching import Arrays, Batcher, size_of
+from estimator_trainer.common.serving.form import form_of
 from estimator_trainer.common.serving.rest import Inputs, Request
 
 MAX_PIXELS = 50_000_000  # Decoded, 150 MB.
@@ -51,12 +52,15 @@ class ServedModel:
     Attributes:
       name: of the model in requests.
       inputs: what they contain.
+      outputs: {name: tf.TensorSpec} of the predictions.
+      form: the fields of the page.
       step: of the checkpoint that is loaded.
     """
 
     def __init__(self, name: str, source: DataSource, predictor: Predictor, on_batch: Callable[[int], Any]):
         self.name, self.inputs = name, inputs_of(source)
         self.outputs = _outputs(predictor, source.params.metadata)
+        self.form = form_of(name, self.inputs, source.params.metadata)
         self._predictor = predictor
         self.step = step_of(predictor.checkpoint_path)
         max_size = MAX_EXAMPLES if all(map(_is_per_example, predictor.prediction_specs.values())) else 0

@@ -1,0 +1,52 @@
+"""What the page asks for: a field for each input of a model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.serving.rest import Inputs
+
+MAX_CHOICES = 1000
+MAX_DRAWN = 64  # Pixels of a side of gray pictures, such as digits.
+
+
+def form_of(model: str, inputs: Inputs, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a form as JSON: 'model', 'class_names', and 'fields', see `field_of`.
+
+    Args:
+      metadata: of the dataset; the columns of a table, or features, in it have kinds.
+    """
+    described = metadata.get('columns') or metadata.get('features') or []
+    columns = {column['name']: column for column in described}
+    fields = [field_of(name, spec, name in inputs.pictures, columns.get(name, {})) for name, spec in inputs.specs.items()]
+    return {'model': model, 'class_names': list(metadata.get('class_names') or []), 'fields': fields}
+
+
+def field_of(name: str, spec: tf.TensorSpec, is_picture: bool, column: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a field: 'name', 'type' and 'hint'.
+
+    The type is picture, with the size in which it may be drawn, or 0, in 'draws'; choice, with 'choices'; number; text; or json
+    for other shapes.
+    """
+    field = {'name': name, 'hint': ''}
+    if is_picture:
+        sizes = spec.shape.as_list()[1:]
+        is_small = len(sizes) == 3 and sizes[2] == 1 and sizes[0] <= MAX_DRAWN
+        return {**field, 'type': 'picture', 'draws': sizes[0] if is_small else 0}
+    if spec.shape.rank != 1:
+        sizes = ', '.join('any' if size is None else str(size) for size in spec.shape.as_list()[1:])
+        return {**field, 'type': 'json', 'hint': f'{spec.dtype.name} [{sizes}]'}
+    if spec.dtype != tf.string:
+        return {**field, 'type': 'number', 'hint': _usual(column)}
+    if 'vocabulary' in column:
+        return {**field, 'type': 'choice', 'choices': [str(value) for value in column['vocabulary'][:MAX_CHOICES]]}
+    return {**field, 'type': 'text', 'hint': 'a date, as in the data' if column.get('kind') == 'date' else ''}
+
+
+def _usual(column):
+    """Returns the range of most values of a numeric column, two standard deviations around the mean."""
+    if 'mean' not in column or 'std' not in column:
+        return ''
+    mean, std = column['mean'], column['std']
+    return f'mostly {mean - 2 * std:.3g} to {mean + 2 * std:.3g}'
