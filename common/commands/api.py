@@ -37,8 +37,11 @@ from estimator_trainer.common.commands.report import naming_arguments
 from estimator_trainer.common.errors import RunError, UsageError, describe
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.inference.raw_predictor import make_predictor
+from estimator_trainer.common.report import page
 from estimator_trainer.common.report.compared import as_dicts
+from estimator_trainer.common.report.notebook import Shown, ShownPath
 from estimator_trainer.common.runs import chosen_checkpoint, saved_flags
+from estimator_trainer.common.runs.report import overview
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.history import History, read_history
@@ -140,6 +143,31 @@ class Run:
 
     def __repr__(self):
         return f'Run({self.output_dir!r})'
+
+    def _repr_html_(self):
+        """Returns what a notebook shows: the state, the latest metrics and the curves; None for the text of `repr`."""
+        if not page.is_installed():
+            return None
+        with contextlib.suppress(UsageError, RunError):  # It may have been deleted since.
+            return self._shown(most=2)._repr_html_()
+        return None
+
+    def plot(self) -> Shown:
+        """Returns the curves of all metrics, of the learning rate and of the speed, which a notebook shows.
+
+        Raises:
+          UsageError, RunError: the package jinja2 is missing, or there is no run any more.
+        """
+        page.check_installed('run.plot()')
+        with naming_arguments():
+            return self._shown(tiles=[])
+
+    def _shown(self, most=None, **changed):
+        checkpoints.require_checkpoint(self.output_dir)
+        found = saved_run.settings(self.output_dir)
+        parts = overview(self.output_dir, found.get('model', ''), found.get('dataset', ''))
+        parts['curves'] = parts['curves'][:most]
+        return Shown(page.render(parts | changed, 'notebook.html.jinja'), f'{self!r}: {parts["state"][0]}, {parts["steps"]}')
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -304,7 +332,7 @@ class Run:
         return self._execute({'schedule': 'export', 'checkpoint': checkpoint}, options)['export']
 
     def report(self, split: str | None = None, checkpoint: str | None = None) -> str:
-        """Writes output_dir/report.html, and returns its path; requires the package jinja2.
+        """Writes output_dir/report.html, and returns its path, as which a notebook shows it; requires the package jinja2.
 
         It has the curves, the metrics, the predictions of a split with the worst mistakes, and what matters for them.
 
@@ -315,7 +343,8 @@ class Run:
         Raises:
           UsageError, RunError: jinja2 is missing, or as for `evaluate`.
         """
-        return self._execute({'schedule': 'report', 'predict_split': split, 'checkpoint': checkpoint}, {})['report']
+        found = self._execute({'schedule': 'report', 'predict_split': split, 'checkpoint': checkpoint}, {})
+        return ShownPath(found['report'])
 
     def _execute(self, fixed, options, on_metrics=None):
         try:

@@ -11,10 +11,10 @@ from estimator_trainer.common.report import charts
 NEEDS = "needs the package jinja2: pip install jinja2, or pip install 'estimator-trainer[report]'"
 
 
-def check_installed() -> None:
-    """Raises UsageError if the package that fills the template is missing."""
+def check_installed(user: str = '--schedule=report') -> None:
+    """Raises UsageError if the package that fills the template is missing, for what needs it."""
     if not is_installed():
-        raise UsageError(f'--schedule=report {NEEDS}')
+        raise UsageError(f'{user} {NEEDS}')
 
 
 def is_installed() -> bool:

@@ -38,24 +38,38 @@ def _write(experiment, checkpoint):
     return {'global_step': checkpoints.global_step(checkpoint), 'report': path}
 
 
-def _parts_of_run(output_dir: str, source: DataSource) -> dict[str, Any]:
-    """Returns the variables of the page that come from the files of a run."""
-    saved, status, params = saved_flags.load(output_dir), facts.read_status(output_dir), source.params
+def overview(output_dir: str, model: str, dataset: str) -> dict[str, Any]:
+    """Returns the variables of the page that say how a run is: its state, the latest and best metrics, and the curves.
+
+    Args:
+      output_dir: of a run with a checkpoint.
+      model, dataset: their names.
+    """
+    saved, status = saved_flags.load(output_dir), facts.read_status(output_dir)
     objective, split = parse_objective(saved.get('best_metric')), (saved.get('eval_splits') or ['eval'])[0]
     evaluations, best = read_evaluations(output_dir), best_checkpoint.evaluation(output_dir)
     charts, omitted = curves.draw(read_history(output_dir), Best(objective, split, best['global_step'] if best else None))
-    columns, metrics = curves.of_metrics(evaluations, best)
     step, end = status.get('global_step') or checkpoints.steps(output_dir)[-1], status.get('train_steps')
-    patterns = [*getattr(source.module, 'INPUT_PATTERNS', ())]
     return {
         'output_dir': output_dir,
-        'model': params.model,
-        'dataset': params.dataset,
+        'model': model,
+        'dataset': dataset,
         'state': facts.state_of(status, saved.get('early_stopping_patience', 0)),
         'steps': f'{step:,} of {end:,} steps' if end else f'{step:,} steps',
         'tiles': facts.tiles(evaluations[-1] if evaluations else None, best, split, objective.metric),
         'curves': charts,
         'omitted_curves': omitted,
+    }
+
+
+def _parts_of_run(output_dir: str, source: DataSource) -> dict[str, Any]:
+    """Returns the variables of the page that come from the files of a run."""
+    saved, status, params = saved_flags.load(output_dir), facts.read_status(output_dir), source.params
+    columns, metrics = curves.of_metrics(read_evaluations(output_dir), best_checkpoint.evaluation(output_dir))
+    end = status.get('train_steps') or status.get('global_step') or checkpoints.steps(output_dir)[-1]
+    patterns = [*getattr(source.module, 'INPUT_PATTERNS', ())]
+    return {
+        **overview(output_dir, params.model, params.dataset),
         'metric_columns': columns,
         'metrics': metrics,
         'summary': _summary(output_dir, source),
@@ -65,7 +79,7 @@ def _parts_of_run(output_dir: str, source: DataSource) -> dict[str, Any]:
         'time': facts.time_of(status),
         'shares': facts.time_by_part(output_dir),
         'environment': facts.environment(),
-        'commands': facts.commands(output_dir, end or step, patterns),
+        'commands': facts.commands(output_dir, end, patterns),
     }
 
 

@@ -94,6 +94,7 @@ def test_a_table_with_hostile_names_has_a_whole_page(table):
     path = api.load(str(table / 'run')).report()
     assert path == str(table / 'run' / 'report.html') and not [*table.glob('run/*.part')]
     found = Page(path).check()
+    assert _framed(path) == (found.content, path)
     for title in ('Training', 'Predictions', 'Confusion matrix', 'By class', 'Worst mistakes', 'Which inputs matter', 'Data'):
         assert title in found.titles()
     for text in (
@@ -190,3 +191,40 @@ def test_a_missing_package_is_one_line(run, trained_run, monkeypatch):
     assert without_log(err)[-1].endswith(
         "needs the package jinja2: pip install jinja2, or pip install 'estimator-trainer[report]'"
     )
+
+
+def _framed(shown):
+    """Returns the page in the frame that a notebook shows."""
+    ((tag, attributes),) = _elements(shown._repr_html_())
+    assert tag == 'iframe' and attributes['sandbox'] is None
+    return attributes['srcdoc'], attributes['title']
+
+
+def _elements(text):
+    parser = html.parser.HTMLParser()
+    found = []
+    parser.handle_starttag = lambda tag, attributes: found.append((tag, dict(attributes)))
+    parser.feed(text)
+    return found
+
+
+def test_a_notebook_shows_the_state_and_the_curves_of_a_run(trained_run, monkeypatch):
+    output = trained_run('polynomial')
+    found = api.load(str(output))
+    (summary, title), (curves, _) = _framed(found), _framed(found.plot())
+    assert title == repr(found.plot()) and title.startswith(f"Run('{output}'): finished, ")
+    assert 'polynomial on polynomial' in summary and 'last loss' in summary and 'last loss' not in curves
+    assert summary.count('<figure') == 2 < curves.count('<figure')
+    monkeypatch.setitem(sys.modules, 'jinja2', None)
+    monkeypatch.setattr(page, 'is_installed', lambda: False)
+    assert found._repr_html_() is None
+    with pytest.raises(UsageError, match=r'^run\.plot\(\) needs the package jinja2: pip install'):
+        found.plot()
+
+
+def test_a_run_that_is_gone_is_shown_as_text(trained_run):
+    found = api.load(str(trained_run('polynomial')))
+    shutil.rmtree(found.output_dir)
+    assert found._repr_html_() is None
+    with pytest.raises(UsageError, match='contains no checkpoint'):
+        found.plot()
