@@ -22,6 +22,11 @@ def is_missing(cells: Any, missing: Any) -> np.ndarray:
     return pyarrow.compute.is_in(cells, missing).to_numpy(zero_copy_only=False)
 
 
+def are_numbers(missing: Any, style: Style | None = None) -> bool:
+    """Whether texts of missing cells, string [n], would be numbers otherwise; if not, a number is never missing."""
+    return not np.isnan(to_numbers(missing, style)).all()
+
+
 def to_numbers(cells: Any, style: Style | None = None) -> np.ndarray:
     """Returns the numbers in cells, float64 [n]; NaN where there is none, or it is not finite in float32.
 

@@ -4,6 +4,7 @@ import collections
 from collections.abc import Callable
 import dataclasses
 import functools
+import operator
 import re
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from estimator_trainer.common.own_data.cells import counts, is_missing, to_numbers
+from estimator_trainer.common.own_data.cells import are_numbers, counts, is_missing, to_numbers
 from estimator_trainer.common.own_data.evidence import Evidence, Reading
 from estimator_trainer.common.own_data.moments import Moments
 from estimator_trainer.common.own_data.numbers import COMMA, Style
@@ -47,6 +48,11 @@ class Settings:
     missing: Any
     decimal: str = ''
     order: str = ''
+
+    @functools.cached_property
+    def may_miss_numbers(self) -> bool:
+        """Whether a number can be the text of a missing cell."""
+        return are_numbers(self.missing)
 
 
 class Numbers:
@@ -131,22 +137,30 @@ class ColumnProfile:
 
     def update(self, cells: Any, lines: Callable[[int], int], groups: np.ndarray) -> None:
         """Adds cells, string [n]; lines returns the line of one by its index; for groups see `Numbers.update`."""
-        missing = is_missing(cells, self.settings.missing)
-        places = np.flatnonzero(~missing)
-        present = cells.take(pa.array(places)) if missing.any() else cells
+        values = self._all_numbers(cells)
+        places = np.arange(len(cells)) if values is not None else np.flatnonzero(~is_missing(cells, self.settings.missing))
+        present = cells if len(places) == len(cells) else cells.take(pa.array(places))
         self.num_missing += len(cells) - len(present)
         self.num_present += len(present)
         if self._is_read:
-            self._read(present, lambda i: lines(int(places[i])), groups[places])
+            self._read(
+                present, to_numbers(present) if values is None else values, lambda i: lines(int(places[i])), groups[places]
+            )
         if self._is_counted or not self._is_read or self.evidence.total:
             found = counts(present)
             self.values.add(found)
-            self._num_words += sum(count * _count_words(cell) for cell, count in found.items())
+            self._num_words += sum(map(operator.mul, found.values(), map(_count_words, found)))
         elif len(present):
             self.is_complete = False
 
-    def _read(self, present, lines, groups):
-        values = to_numbers(present)
+    def _all_numbers(self, cells):
+        """Returns the numbers in cells; None unless all are numbers as programs write them, and none is missing."""
+        if not self._is_read or self.evidence.total or self.num_missing or self.settings.may_miss_numbers:
+            return None  # Then it is faster to look for missing cells first.
+        values = to_numbers(cells)
+        return None if np.isnan(values).any() else values
+
+    def _read(self, present, values, lines, groups):
         is_number = ~np.isnan(values)
         self._num_plain += int(is_number.sum())
         self.numbers.update(values[is_number], groups[is_number])

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
-import functools
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from estimator_trainer.common.errors import RunError, UsageError, show
 from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.own_data import dates, examples
 from estimator_trainer.common.own_data.blocks import Block, Table
-from estimator_trainer.common.own_data.cells import is_missing, missing_values, to_days, to_numbers
+from estimator_trainer.common.own_data.cells import are_numbers, is_missing, missing_values, to_days, to_numbers
 from estimator_trainer.common.own_data.description import Feature
 from estimator_trainer.common.own_data.numbers import Style
 from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, LABEL, NUMERIC, REGRESSION, TARGET, TEXT, WEIGHT
@@ -54,7 +53,7 @@ def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> En
         )
     missing = missing_values(facts.get('missing', ()))
     columns = [
-        (places[column['name']], column, _converter(column, facts))
+        (places[column['name']], column, _converter(column, facts, missing))
         for column in facts['columns']
         if column['name'] in places and (has_labels or column['kind'] not in (TARGET, WEIGHT))
     ]
@@ -69,11 +68,10 @@ def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> En
         found: dict[str, Any] = {}
         for place, column, convert in columns:
             cells = block.columns[place] if len(rows) == len(block) else block.columns[place].take(rows)
-            is_absent = is_missing(cells, missing)
-            values, wrong = convert(cells, is_absent)
+            values, wrong = convert(cells)
             found |= values
             for j in np.flatnonzero(wrong & is_sound) if wrong is not None else ():
-                index, reason = int(indices[j]), _reason(column, cells[j].as_py(), bool(is_absent[j]), facts)
+                index, reason = int(indices[j]), _reason(column, cells[j : j + 1], facts, missing)
                 where = f'{table.path}: {table.unit} {block.line(index)}'
                 faults[index] = RunError(f'{where}: column {column["name"]}: {reason}')
                 is_sound[j] = False
@@ -85,56 +83,63 @@ def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> En
     return encode
 
 
-def _reason(column, cell, is_absent, facts):
-    kind = column['kind']
-    if is_absent:
+def _reason(column, cells, facts, missing):
+    """Returns what is wrong with the one of some cells."""
+    kind, cell = column['kind'], cells[0].as_py()
+    if is_missing(cells, missing)[0]:
         return f'the {kind} is missing'
-    if kind == WEIGHT and to_numbers(pa.array([cell]), style_of(column))[0] < 0:
+    if kind == WEIGHT and to_numbers(cells, style_of(column))[0] < 0:
         return f'a weight must not be negative, but is {cell}'
     wanted = 'a date' if kind == DATE else 'a number' if _is_number(column, facts) else 'one of the classes'
     return f'{show(cell)} is not {wanted}'
 
 
-def _converter(column, facts):
-    """Returns a function from the cells of a column, and which are missing, to {name: values} and which are wrong, or None."""
+def _converter(column, facts, missing):
+    """Returns a function from the cells of a column to {name: values for `examples.serialize`} and which are wrong, or None."""
     name, kind = column['name'], column['kind']
     if _is_number(column, facts):
         style = style_of(column)
+        may_be_missing = are_numbers(missing, style)
 
-        def to_floats(cells, is_absent):
+        def to_floats(cells):
             values = to_numbers(cells, style)
-            values[is_absent] = np.nan
-            wrong = np.isnan(values) if kind in (TARGET, WEIGHT) else np.isnan(values) & ~is_absent
+            wrong = np.isnan(values)
+            if may_be_missing or wrong.any():
+                is_absent = is_missing(cells, missing)
+                values[is_absent] = np.nan
+                wrong = wrong | is_absent if kind in (TARGET, WEIGHT) else wrong & ~is_absent
             return {name: values}, wrong | (values < 0) if kind == WEIGHT else wrong
 
         return to_floats
     if kind == DATE:
 
-        def to_parts(cells, is_absent):
-            days = to_days(cells, column['order'])
+        def to_parts(cells):
+            days, is_absent = to_days(cells, column['order']), is_missing(cells, missing)
             days[is_absent] = np.nan
             return dates.parts(days, name, column['origin'], column['cycles']), np.isnan(days) & ~is_absent
 
         return to_parts
-    if kind == TARGET:
-        return _class_converter(name, facts)
-    if kind == TEXT:  # A missing one has no words; missing values of `examples` are no features, which texts must be.
-        return lambda cells, is_absent: ({name: pyarrow.compute.if_else(pa.array(is_absent), '', cells)}, None)
-    if kind != CATEGORICAL:
-        return lambda cells, is_absent: ({name: examples.select(cells, ~is_absent, str)}, None)
+    texts = examples.Texts(name, _stored(column, facts, {*missing.to_pylist()}))
+
+    def to_texts(cells):
+        entries = texts(cells)
+        wrong = pyarrow.compute.equal(entries, b'').to_numpy(zero_copy_only=False) if kind == TARGET else None
+        return {name: entries}, wrong
+
+    return to_texts
+
+
+def _stored(column, facts, missing):
+    """Returns a function from a cell of a column of texts to the text that is stored; None if it is missing, or no class."""
+    if column['kind'] == TEXT:  # A missing one has no words.
+        return lambda cell: '' if cell in missing else cell
+    if column['kind'] == TARGET:
+        names = {key(value): value for value in facts['class_names']}
+        return lambda cell: None if cell in missing else names.get(key(cell))
+    if column['kind'] != CATEGORICAL:
+        return lambda cell: None if cell in missing else cell
     known = {key(value): value for value in reversed(column['vocabulary'])}
-    shown = functools.lru_cache(1 << 14)(lambda cell: known.get(key(cell), display(cell)))
-    return lambda cells, is_absent: ({name: examples.select(cells, ~is_absent, shown)}, None)
-
-
-def _class_converter(name, facts):
-    names = {key(value): value for value in facts['class_names']}
-
-    def to_classes(cells, is_absent):
-        found = examples.select(cells, ~is_absent, lambda cell: names.get(key(cell)))
-        return {name: found}, found.dictionary.take(found.indices).is_null().to_numpy(zero_copy_only=False)
-
-    return to_classes
+    return lambda cell: None if cell in missing else known.get(key(cell), display(cell))
 
 
 def _is_number(column, facts):

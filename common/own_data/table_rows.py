@@ -1,10 +1,10 @@
 """The rows of tables as the examples of splits, and of files for --input."""
 
 from collections.abc import Iterator, Sequence
-import itertools
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
@@ -44,10 +44,13 @@ def read_rows(
 
 def parts_of_table(file: SplitFile, table: Table, encode: Encode) -> Iterator[Part]:
     """Yields the parts of a file for `FileExamples`, block by block."""
-    for block, encoded in ahead(_encoded(table, encode)):
-        examples = encoded.examples.to_pylist()
-        chosen = {split: _chosen(file, split, block, encoded) for split in file.splits}
-        found = {split: list(itertools.compress(examples, of_split)) for split, of_split in chosen.items()}
+    yield from ahead(_parts(file, table, encode))
+
+
+def _parts(file, table, encode):
+    for block, encoded in _encoded(table, encode):
+        chosen = {split: pa.array(_chosen(file, split, block, encoded)) for split in file.splits}
+        found = {split: encoded.examples.filter(of_split).to_pylist() for split, of_split in chosen.items()}
         yield len(block), found, encoded.faults.values()
 
 

@@ -553,9 +553,20 @@ def test_examples_are_serialized_as_protobuf_writes_them():
     texts = {'a' * 200: ['a', None, 'é' * 100, ''], 'ä': ['', None, 'b', 'c']}
     numbers = {'xx': [1.5, None, -3e38, 1 / 3], 'Z': [0.0, None, 2.0, None]}
     rows = [{name: values[i] for name, values in {**texts, **numbers}.items() if values[i] is not None} for i in range(4)]
-    columns = {name: pa.array(values) for name, values in texts.items()}
+    cells = {name: pa.array(['NA' if text is None else text for text in values]) for name, values in texts.items()}
+    columns = {name: examples.Texts(name, lambda cell: None if cell == 'NA' else cell)(cells[name]) for name in texts}
     columns |= {name: np.array(values, np.float64) for name, values in numbers.items()}
     assert examples.serialize(columns).to_pylist() == [records.encode(row) for row in rows]
+
+
+def test_entries_of_texts_do_not_depend_on_what_is_remembered(monkeypatch):
+    monkeypatch.setattr(examples, '_MAX_TEXTS', 4)
+    read: list[str] = []
+    texts = examples.Texts('x', lambda cell: read.append(cell) or (None if cell == '' else cell.upper()))  # type: ignore[func-returns-value]
+    for cells in (['a', 'b', 'a'], ['b', '', 'c'], ['d', 'a', 'e', 'd'], [], [*'fghijk'], ['f', 'g', 'a', 'a']):
+        found = examples.serialize({'x': texts(pa.array(cells, pa.string()))}).to_pylist()
+        assert found == [records.encode({'x': cell.upper()} if cell else {}) for cell in cells]
+    assert read == [*'ab', *['', 'c'], *'dae', *'fghijk', *'fga']  # No cell twice, unless there were too many.
 
 
 def test_a_row_becomes_an_example_of_its_existing_cells():
