@@ -20,6 +20,7 @@ from estimator_trainer.common.own_data.schema import (
     IMAGE,
     LABEL,
     NUMERIC,
+    REGRESSION,
     TEXT,
     WEIGHT,
     Schema,
@@ -68,23 +69,30 @@ def infer_features(sample: Sample, schema: Schema, roles: Mapping[str, str], sou
     return features
 
 
-def describe_role(sample: Sample, role: str, name: str, source: str) -> Feature:
-    """Returns the feature that has a role; raises RunError if its values cannot have it."""
+def describe_role(sample: Sample, role: str, name: str, source: str, task: str | None = None) -> Feature:
+    """Returns the feature that has a role; raises RunError if its values cannot have it.
+
+    A label of several numbers, one-hot in most examples, is the class of the 1: its 'is_index' and 'is_one_hot' are true.
+    """
     found = _found(sample, name)
     stored, lengths = {kind for kind, _ in found}, {len(values) for _, values in found}
     if len(stored) > 1 or role == WEIGHT and stored == {'bytes'} or role == ID and stored == {'float'}:
         raise RunError(f'{source}: the {role} {name} is {" or ".join(sorted(stored))}')
+    if role == LABEL and task != REGRESSION and len(lengths) == 1 and 2 * sum(is_one_hot(*each) for each in found) > len(found):
+        (count,) = lengths
+        tf.logging.warning('%s: the label %s is one-hot: taken as the classes 0 to %d.', source, name, count - 1)
+        return {'name': name, 'kind': role, 'stored': stored.pop(), 'values': count, 'is_index': True, 'is_one_hot': True}
     if lengths != {1} and role != ID:
-        cure = f'a class or a number{_explain_one_hot(found)}' if role == LABEL else 'a number'
+        cure = 'a class or a number' if role == LABEL else 'a number'
         raise RunError(f'{source}: the {role} {name} has {_range(lengths)} values, but needs one: {cure}')
     if role == LABEL and stored == {'bytes'}:
         _check_text(f'{source}: the {role} {name}', [values[0] for _, values in found])
     return {'name': name, 'kind': role, 'stored': stored.pop(), 'values': 1}
 
 
-def _explain_one_hot(found):
-    is_one_hot = all(kind != 'bytes' and sorted(values)[-2:] == [0, 1] and sum(values) == 1 for kind, values in found)
-    return '; it is one-hot: write the index of the 1, as an int64' if is_one_hot else ''
+def is_one_hot(stored: str, values: Sequence[Any]) -> bool:
+    """Whether of some values, stored as bytes, float or int64, one is 1, and the others are 0."""
+    return stored != 'bytes' and sorted(values)[-2:] == [0, 1] and sum(values) == 1
 
 
 def _check_text(what, values):

@@ -6,6 +6,7 @@ import types
 from typing import Any
 
 from google.protobuf.message import DecodeError
+import numpy as np
 
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.formats import images
@@ -13,7 +14,7 @@ from estimator_trainer.common.formats.class_folders import label_of
 from estimator_trainer.common.own_data import tokens
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.description import Feature, of_kind
-from estimator_trainer.common.own_data.example_parser import only_image
+from estimator_trainer.common.own_data.example_parser import DTYPES, only_image
 from estimator_trainer.common.own_data.example_records import make_finder
 from estimator_trainer.common.own_data.record_files import PATTERNS
 from estimator_trainer.common.own_data.schema import CATEGORICAL, FEATURES, IMAGE, LABEL, TEXT, WEIGHT
@@ -58,6 +59,8 @@ def _label_of(path, facts):
     if 'class_names' not in facts or of_kind(facts['features'], WEIGHT):
         raise RunError(f'{path}: a picture alone has no label {label["name"]}, or no weight: give TFRecord files')
     number = label_of(path, facts['class_names'])
+    if label.get('is_one_hot'):
+        return {label['name']: np.eye(label['values'], dtype=DTYPES[label['stored']].as_numpy_dtype)[number]}
     if label.get('is_index'):
         return {label['name']: number}
     name = facts['class_names'][number]

@@ -83,7 +83,7 @@ def describe(
     found = sorted({name for example in sample for name in example})
     roles = find_roles(schema, found, source)
     features = infer_features(sample, schema, roles, source)
-    features += [describe_role(sample, role, name, source) for role, name in roles.items()]
+    features += [describe_role(sample, role, name, source, schema.task) for role, name in roles.items()]
     (label,) = of_kind(features, LABEL)
     trained = profile_trained(examples, features, params, {*found} if names is None else None)
     warn_of_trained(source, trained, features)
@@ -95,6 +95,8 @@ def describe(
             warn_of_other(examples, split, others[split], trained, features, facts.get('vocabulary', []))
     labels = {examples.trained: trained.labels, **{split: other.labels for split, other in others.items()}}
     known = (class_names or {}).get(label['name']) if schema.task != REGRESSION else None
+    if label.get('is_one_hot'):
+        known = known if len(known or ()) == label['values'] else [str(i) for i in range(label['values'])]
     label |= {'is_index': True} if known else {}
     if not known and _find_task(trained, label, schema, source) == REGRESSION:
         facts |= _describe_numbers(trained, label, examples)

@@ -161,7 +161,8 @@ def parsing_spec(features: Iterable[Feature], mode: str | None = None) -> dict[s
         elif kind == CATEGORICAL:
             default = MISSING[dtype]
         if mode != PREDICT or kind not in (LABEL, WEIGHT):
-            spec[feature['name']] = tf.io.FixedLenFeature([feature['values']] if kind == NUMERIC else [], dtype, default)
+            shape = [feature['values']] if kind == NUMERIC or feature.get('is_one_hot') else []
+            spec[feature['name']] = tf.io.FixedLenFeature(shape, dtype, default)
         if kind == ID:  # It may be missing.
             spec[feature['name']] = tf.io.FixedLenSequenceFeature([], dtype, allow_missing=True)
     return spec
@@ -185,6 +186,8 @@ def _to_float(value):
 def _label(value, feature, facts):
     if facts['task'] != CLASSIFICATION:
         return tf.cast(value, tf.float32)
+    if feature.get('is_one_hot'):  # As the conversion has verified.
+        return tf.argmax(value, axis=-1, output_type=tf.int32)
     names = facts['class_names']
     stored = [str(i) for i in range(len(names))] if feature.get('is_index') else names
     return class_ids(_text_of(value), stored, feature['name'])

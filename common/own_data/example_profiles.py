@@ -42,7 +42,8 @@ class Profile:
     def update(self, feature: Feature, values: np.ndarray) -> None:
         """Adds values of a feature or the label, [n] or [n, values], of its type."""
         if feature['kind'] == LABEL:
-            self._update_label(values)
+            one_hot = feature.get('is_one_hot')
+            self._update_label(values.reshape([-1, feature['values']]).argmax(axis=1) if one_hot else values)
         else:
             is_category = feature['kind'] == CATEGORICAL
             self.features[feature['name']].update(_to_texts(values) if is_category else _with_nan(values))

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, first_line
 from estimator_trainer.common.own_data.description import Feature, of_kind
-from estimator_trainer.common.own_data.example_facts import SAMPLE_SIZE, Decoded
+from estimator_trainer.common.own_data.example_facts import SAMPLE_SIZE, Decoded, is_one_hot
 from estimator_trainer.common.own_data.example_parser import DTYPES, parsing_spec
 from estimator_trainer.common.own_data.image_facts import explain
 from estimator_trainer.common.own_data.image_formats import is_decoded
@@ -80,15 +80,16 @@ def batches(
     Raises:
       RunError: an example is wrong.
     """
-    find_fault, images = make_finder(features, known, is_trained), of_kind(features, IMAGE)
+    find_fault = make_finder(features, known, is_trained)
+    checked = [feature for feature in features if feature['kind'] == IMAGE or feature.get('is_one_hot')]
     with tf.Graph().as_default() as graph:
         serialized = tf.placeholder(tf.string, [None])
         parsed = tf.io.parse_example(serialized, _spec(features, is_trained))
     with tf.Session(graph=graph) as session:
         parse, number = session.make_callable(parsed, [serialized]), 0
         for batch in elements(lambda: examples.read(split).batch(_BATCH)):
-            if known is not None or images:
-                _check([record for record in batch if _is_suspect(record, known, images)], batch, number, find_fault)
+            if known is not None or checked:
+                _check([record for record in batch if _is_suspect(record, known, checked)], batch, number, find_fault)
             try:
                 found = parse(batch)
             except tf.errors.OpError as error:  # It does not name the record.
@@ -104,7 +105,7 @@ def _spec(features, is_trained):
     return {**spec, **{feature['name']: tf.io.VarLenFeature(DTYPES[feature['stored']]) for feature in sparse}}
 
 
-def _is_suspect(record, known, images):
+def _is_suspect(record, known, checked):
     """Whether `find_fault` may find a fault that parsing, which is much faster, does not."""
     try:
         found = tf.train.Example.FromString(record).features.feature
@@ -112,7 +113,11 @@ def _is_suspect(record, known, images):
         return True
     if known is not None and not known.issuperset(found):
         return True
-    for feature in images:
+    for feature in of_kind(checked, LABEL):
+        stored = f'{feature["stored"]}_list'
+        if feature['name'] in found and not is_one_hot(feature['stored'], getattr(found[feature['name']], stored).value):
+            return True
+    for feature in of_kind(checked, IMAGE):
         values = found[feature['name']].bytes_list.value if feature['name'] in found else []
         if len(values) != 1 or not (feature['is_raw'] or is_decoded(values[0])):
             return True
@@ -165,6 +170,8 @@ def _fault(found, feature):
         return f'{what} is {stored}, but {feature["stored"]} in training: write all as one type'
     if kind != ID and len(values) != feature['values']:
         return f'{what} has {len(values)} values, but {feature["values"]} in training: write as many in all'
+    if feature.get('is_one_hot') and not is_one_hot(stored, values):
+        return f'{what} is not one-hot: write one 1 and {feature["values"] - 1} zeros, as in training'
     if kind == IMAGE and not feature['is_raw'] and not is_decoded(values[0]):
         return explain(name, values[0])
     return ''

@@ -194,13 +194,9 @@ def test_roles_are_given_or_usual_names_and_some_of_them_and_of_the_labels_canno
         ([0, 1], {'features': dict.fromkeys(['x', 'w', 'ws'], 'ignore')}, UsageError, 'no feature to learn from besides label'),
         ([], {}, RunError, 'own: the split train is empty'),
         ([[1, 2], [0]], {}, RunError, 'own: the label label has 1 to 2 values, but needs one: a class or a number'),
-        (
-            [[0.0, 1.0, 0.0]],
-            {},
-            RunError,
-            'has 3 values, but needs one: a class or a number; it is one-hot: write the index of',
-        ),
-        ([[0, 1], [1, 0]], {}, RunError, 'it is one-hot: write the index of the 1, as an int64'),
+        ([[0, 1], [1, 0]], {'task': 'regression'}, RunError, 'has 2 values, but needs one: a class or a number'),
+        ([[0, 1], [1, 0], [1, 1]], {}, RunError, 'the label label is not one-hot: write one 1 and 1 zeros, as in training'),
+        ([[0, 1], [1, 0], [1.0, 0.0]], {}, RunError, 'own: the label label is float or int64'),
         ([[0.5, 0.5], [1.0, 0.0]], {}, RunError, 'has 2 values, but needs one: a class or a number'),
         ([b'\0\0', b'\1\0'], {}, RunError, r"label is bytes that are no text, such as b'\x00\x00': write a class as an int64"),
         ([b'caf\xe9', b'tea'], {}, RunError, r"the label label is no text in UTF-8, such as b'caf\xe9': write"),
@@ -251,6 +247,7 @@ def test_a_picture_suffices_for_a_model_of_an_image_alone(tmp_path):
 
     assert read_label('9', stored='int64') == ('int64', [9]) and read_label('7', stored='bytes') == ('bytes', [b'7'])
     assert read_label('9', stored='int64', is_index=True) == ('int64', [1])
+    assert read_label('9', stored='float', values=2, is_index=True, is_one_hot=True) == ('float', [0.0, 1.0])
     wrong = f'{tmp_path}/8/b.jpg: its folder, 8, is not named after a class: 7, 9'
     assert failed(read_label, '8', stored='int64') == wrong
     weight = {'name': 'w', 'kind': 'weight'}
@@ -284,6 +281,33 @@ def test_the_label_is_of_classes_of_all_splits_or_a_number():
             assert found == {'task': 'regression', 'target_mean': expected[0], 'target_std': pytest.approx(expected[1])}
         ((_, found),) = parsed(facts, labeled(labels)[-1:])
         assert found['label'] == last and found['label'].dtype == {int: np.int32, float: np.float32}[type(last)]
+
+
+@pytest.mark.parametrize('one', (1, 1.0))
+def test_one_hot_labels_are_classes_by_position(one, caplog):
+    vectors = [[one * 0, one, one * 0], [one * 0, one * 0, one], [one * 0, one, one * 0]]
+    examples = labeled(vectors)
+    facts = describe(examples, others={'eval': [*labeled(vectors[:1]), {'x': 1.0}]})
+    assert (facts['task'], facts['class_names'], facts['num_classes']) == ('classification', ['0', '1', '2'], 3)
+    assert [labels['label'] for _, labels in parsed(facts, examples)] == [1, 2, 1]
+    assert caplog.text.count('the label label is one-hot: taken as the classes 0 to 2.') == 1
+    assert 'the split train has no example of the class 0: it is not learned' in caplog.text
+    wrong = labeled([[one, one, one * 0]])
+    found = raised(RunError, describe, examples, others={'eval': labeled(vectors[:1]) + wrong})
+    assert 'the label label is not one-hot: write one 1 and 2 zeros' in found
+
+
+def test_input_with_labels_that_are_not_one_hot_is_named(tmp_path):
+    facts = describe(labeled([[0, 1], [1, 0]]))
+    write(tmp_path / 'a.tfrecord', labeled([[1, 0], [1, 1], [0, 1, 0]]))
+    found = [str(record) for _, record in example_input.read_labeled(str(tmp_path / 'a.tfrecord'), HParams({}, facts))]
+    assert [re.sub('.*/', '', text) for text in found[1:]] == [
+        'a.tfrecord: record 1: the label label is not one-hot: write one 1 and 1 zeros, as in training',
+        'a.tfrecord: record 2: the label label has 3 values, but 2 in training: write as many in all',
+    ]
+    assert all(
+        not isinstance(r, RunError) for _, r in example_input.read_input(str(tmp_path / 'a.tfrecord'), HParams({}, facts))
+    )
 
 
 def test_examples_may_have_a_weight_and_an_id_and_lack_numbers_and_categories():
