@@ -569,6 +569,17 @@ def test_entries_of_texts_do_not_depend_on_what_is_remembered(monkeypatch):
     assert read == [*'ab', *['', 'c'], *'dae', *'fghijk', *'fga']  # No cell twice, unless there were too many.
 
 
+def test_a_number_may_be_the_text_of_a_missing_cell():
+    settings, cells = Settings(100, missing_values(['-99'])), ['1', '-99', '3']
+    found = ColumnProfile(settings)
+    found.update(pa.array(cells), lambda i: i, np.zeros(3, int))
+    assert (found.num_present, found.num_missing, found.numbers.min) == (2, 1, 1)
+    facts = {'columns': [{'name': 'x', 'kind': 'numeric'}], 'task': 'classification', 'missing': ['-99']}
+    table = write_table('a.csv', ['x'], [cells])
+    encoded = make_encoder(table, facts, False)(next(table.blocks()), np.arange(3))
+    assert encoded.examples.to_pylist() == [records.encode(row) for row in ({'x': 1.0}, {}, {'x': 3.0})]
+
+
 def test_a_row_becomes_an_example_of_its_existing_cells():
     columns = {'x': 'numeric', 'c': 'categorical', 'key': 'id', 'w': 'weight', 'y': 'target'}
     facts = {'columns': [{'name': name, 'kind': kind, 'vocabulary': ['é', 'True']} for name, kind in columns.items()]}
