@@ -69,7 +69,7 @@ def predict_split(
     labels, places = read_labels(source, split), _places(source, split)
     with opened(make_input_fn(source, PREDICT, split)) as (session, batches):
         specs = {name: spec for name, spec in batches.element_spec.items() if name != EXAMPLE_ID}
-        predictor = Predictor(estimator, specs, checkpoint_path)
+        predictor = Predictor(estimator, specs, checkpoint_path, answers_one=False)
         number = 0
         for batch in iterate(session, batches):
             for prediction in _predictions(predictor, batch, _ids(batch)):
@@ -144,7 +144,7 @@ def predict_files(
         features = dict(files.to_features(examples))
         init = tf.tables_initializer()
         specs = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in features.items() if name != EXAMPLE_ID}
-    predictor = Predictor(estimator, specs, checkpoint_path)
+    predictor = Predictor(estimator, specs, checkpoint_path, answers_one=False)
     with contextlib.closing(tf.Session(graph=graph)) as session:
         session.run(init)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
+import os
 import threading
 from typing import Any
 
@@ -11,12 +12,16 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, describe, first_line
 from estimator_trainer.common.files import stamp
 from estimator_trainer.common.inference.arrays import cast, wrong
+from estimator_trainer.common.inference.session_calls import Fastest, make_call, separate_threads
 from estimator_trainer.common.processes import check_not_forked
-from estimator_trainer.common.storage.best_checkpoint import find_best, intact_best
+from estimator_trainer.common.storage.best_checkpoint import best_record, find_best, intact_best
 from estimator_trainer.common.storage.checkpoints import latest_intact
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
 
 ModeKeys = tf.estimator.ModeKeys
+# To pass the work of one example from thread to thread takes longer than to do it, in a small network: a session with one thread
+# within an op is faster. Larger weights are not loaded twice for that.
+_MAX_BYTES = 64 * 2**20
 
 
 class Predictor:
@@ -32,6 +37,7 @@ class Predictor:
         single example; it raises ValueError. By default `predict` takes such arrays.
       class_names: adds 'class_name', str, to predictions of a 'class'.
       follows_best: whether `reload` loads the best checkpoint of the model's directory by default, not the latest.
+      answers_one: whether a small network is loaded twice, to predict single examples faster.
 
     Raises:
       RunError: the checkpoint is corrupt, or belongs to another model.
@@ -46,16 +52,21 @@ class Predictor:
         make_batch: Callable[[Any], tuple[dict[str, np.ndarray], bool]] | None = None,
         class_names: Sequence[str] = (),
         follows_best: bool = False,
+        answers_one: bool = True,
     ):
         self._estimator = estimator
         self._specs = dict(input_specs)
+        self._types = [(name, spec.dtype.as_numpy_dtype, tuple(spec.shape[1:])) for name, spec in input_specs.items()]
         self._make_batch, self._takes_raw = make_batch or self._check_batch, make_batch is not None
         self._class_names = class_names
         # Functions from the model's directory to the path of its newest checkpoint, or None: at once, and after reading it.
         self._find: Callable[[str], str | None] = find_best if follows_best else tf.train.latest_checkpoint
         self._find_intact = intact_best if follows_best else latest_intact
+        directory = estimator.model_dir
+        self._record = best_record(directory) if follows_best else os.path.join(directory, 'checkpoint')  # That both read.
         self._lock = threading.Lock()
         config = estimator.config
+        separate_threads()
         with tf.Graph().as_default() as self._graph:
             tf.set_random_seed(config.tf_random_seed)
             tf.train.create_global_step()
@@ -63,10 +74,12 @@ class Predictor:
                 name: tf.placeholder(spec.dtype, [None, *spec.shape.as_list()[1:]]) for name, spec in input_specs.items()
             }
             spec = estimator.model_fn(make_features(self._inputs), None, ModeKeys.PREDICT, config)
-            self._predictions, self._saver = spec.predictions, make_saver(spec)
+            self._predictions = {name: tf.identity(value) for name, value in spec.predictions.items()}  # For `make_call`.
+            self._answers_one = answers_one and sum(map(_bytes_of, tf.global_variables())) <= _MAX_BYTES
+            self._saver = make_saver(spec)
             self._init = [tf.local_variables_initializer(), tf.tables_initializer()]
             self._graph.finalize()
-        self._checkpoint_path, self._latest = '', None  # The state seen by `_newest`.
+        self._checkpoint_path, self._latest, self._stamp = '', None, None  # The state seen by `_newest`.
         self.reload(checkpoint_path)
 
     def predict(self, inputs: Mapping[str, Any] | Any) -> dict[str, np.ndarray]:
@@ -94,13 +107,9 @@ class Predictor:
     def predict_batch(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Returns the predictions for a batch of `to_batch`, or for several of the same shapes, concatenated."""
         check_not_forked()
+        arrays = [self._to_feed(batch[name], name, dtype, shape) for name, dtype, shape in self._types]
         try:
-            found = self._predict(*(batch[name] for name in self._specs))
-        except (TypeError, ValueError):
-            for name, spec in self._specs.items():
-                if not spec.shape.is_compatible_with(batch[name].shape):
-                    raise wrong(name, spec, batch[name]) from None
-            raise
+            found = (self._predict_one if max(map(len, arrays)) == 1 else self._predict)(*arrays)
         except tf.errors.InvalidArgumentError as error:
             if not self._takes_raw:
                 raise
@@ -136,12 +145,18 @@ class Predictor:
             raise ValueError(f'the inputs {", ".join(self._specs)} have batches of different sizes: {sorted(sizes)}')
         return arrays, False
 
+    def _to_feed(self, value, name, dtype, shape):
+        array = np.asarray(value, dtype)
+        if array.shape[1:] != shape and not self._specs[name].shape.is_compatible_with(array.shape):
+            raise wrong(name, self._specs[name], value)
+        return array
+
     def _with_names(self, found):
         number = found.get('class')
         if not self._class_names or number is None or number.ndim != 1 or number.dtype.kind not in 'iu':
             return found
-        names = dict(enumerate(self._class_names))
-        return {**found, 'class_name': np.array([names.get(i, '') for i in number.tolist()], object)}
+        names = self._class_names
+        return {**found, 'class_name': np.array([names[i] if 0 <= i < len(names) else '' for i in number.tolist()], object)}
 
     def reload(self, checkpoint_path: str | None = None) -> str:
         """Loads a checkpoint, by default the newest intact one of the model's directory, and returns its path.
@@ -154,23 +169,39 @@ class Predictor:
         with self._lock:
             path, is_new = (checkpoint_path, True) if checkpoint_path else self._newest()
             if is_new:
-                session = make_session(self._estimator.config, self._graph)
-                restore(self._saver, session, path)
-                session.run(self._init)
-                self._predict = session.make_callable(self._predictions, list(self._inputs.values()))
+                self._predict, self._predict_one = self._load(path)
                 self._checkpoint_path = path
         return path
+
+    def _load(self, path):
+        """Returns the calls for any batch, and for a single example, with the weights of a checkpoint."""
+        config, feeds = self._estimator.config, [*self._inputs.values()]
+        calls = []
+        for threads in (None, 1) if self._answers_one else (None,):
+            session = make_session(config, self._graph, threads)
+            restore(self._saver, session, path)
+            session.run(self._init)
+            calls.append(make_call(session, self._predictions, feeds, in_caller=threads == 1))
+        return calls[0], Fastest(calls)
 
     def _newest(self):
         """Returns the path of the best or latest intact checkpoint, and whether it is new; reads checkpoints only if so."""
         latest: Any = None
         # Another process may be writing or deleting it.
         with contextlib.suppress(ValueError, OSError, RunError, tf.errors.OpError):
-            path = self._find(self._estimator.model_dir)
+            record = stamp(self._record)
+            path = self._latest[0] if record == self._stamp else self._find(self._estimator.model_dir)
             latest = path and (path, stamp(f'{path}.index'))
-        if latest in (None, self._latest):
+        if latest is None:
             return self._checkpoint_path, False
-        is_first, self._latest = self._latest is None, latest
+        is_first, is_same = self._latest is None, self._latest == latest
+        self._latest, self._stamp = latest, record
+        if is_same:
+            return self._checkpoint_path, False
         intact = self._find_intact(self._estimator.model_dir)
         is_new = intact is not None and (intact != self._checkpoint_path or not is_first)
         return intact if is_new else self._checkpoint_path, is_new
+
+
+def _bytes_of(variable):
+    return (variable.shape.num_elements() or 0) * variable.dtype.size

@@ -29,5 +29,5 @@ def make_predictor(
             specs, make_features=lambda inputs: join(used, [inputs] * len(used)), make_batch=make_batch, class_names=names
         )
     readers = source.module.cell_readers(source.params) if hasattr(source.module, 'cell_readers') else {}
-    raw = functools.partial(rows.make_batch, specs=default.specs, readers=readers) if source.takes_raw() else None
+    raw = rows.batch_maker(default.specs, readers) if source.takes_raw() else None
     return make(default.specs, make_features=default.to_features, make_batch=raw, class_names=names)
