@@ -9,7 +9,9 @@ environments of the peers in .venv-peers.
 """
 
 import argparse
+import csv
 import functools
+import itertools
 import os
 import sys
 import tempfile
@@ -20,7 +22,7 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 import numpy as np
 import tensorflow.compat.v2 as tf
 
-from benchmarks.peers.answer_times import measure
+from benchmarks.peers.answer_times import latencies, measure
 from benchmarks.processes import (
     instruction_sets,
     make_environments,
@@ -30,11 +32,11 @@ from benchmarks.processes import (
     run_trainer,
     timed,
 )
-from benchmarks.training import write_arrays
+from benchmarks.training import write_arrays, write_table
 from estimator_trainer.common.commands import api
 
 BATCH_SIZES = (125, 1000)
-OURS = {'Predictor': 'predictor', 'the exported model, by tf.saved_model.load': 'saved_model'}
+OURS = {'Predictor': 'predictor', 'Run.predict': 'run', 'the exported model, by tf.saved_model.load': 'saved_model'}
 PEERS = {
     'Keras predict': ('keras', 'keras_answers.py', 'predict'),
     'Keras model(x)': ('keras', 'keras_answers.py', 'call'),
@@ -57,8 +59,9 @@ def answer(how: str, directory: str, batch_size: int) -> str:
     """Measures one of this project's Python APIs; returns the JSON object of `measure`."""
     with np.load(os.path.join(directory, 'data.npz')) as data:
         images = data['images']
-    if how == 'predictor':
-        return measure(api.load(os.path.join(directory, 'output')).predictor().predict, images, batch_size)
+    if how in ('predictor', 'run'):
+        run = api.load(os.path.join(directory, 'output'))
+        return measure(run.predict if how == 'run' else run.predictor().predict, images, batch_size)
     loaded = tf.saved_model.load(os.path.join(directory, 'export'))
     signature = loaded.signatures['serving_default']
 
@@ -66,6 +69,22 @@ def answer(how: str, directory: str, batch_size: int) -> str:
         return {name: value.numpy() for name, value in signature(image=tf.constant(batch)).items()}
 
     return measure(predict, images, batch_size)
+
+
+def prepare_rows(directory: str) -> None:
+    """Trains a perceptron on a table for one step, in the directory with its train.csv."""
+    write_table(directory, 20000)
+    hparams = {'table_file': os.path.join(directory, 'train.csv'), 'target': 'target'}
+    flags = {'output_dir': os.path.join(directory, 'output'), 'data_dir': os.path.join(directory, 'data')}
+    api.train('mlp', 'table', train_steps=1, schedule='train', hparams=hparams, **flags)
+
+
+def answer_rows(directory: str) -> str:
+    """Measures `Run.predict` of single rows; returns the JSON object of `latencies`."""
+    with open(os.path.join(directory, 'train.csv'), encoding='utf-8', newline='') as file:
+        table = list(itertools.islice(csv.DictReader(file), 100))
+    rows = [{name: value if name.startswith('c') else float(value) for name, value in row.items()} for row in table]
+    return latencies(api.load(os.path.join(directory, 'output')).predict, rows)
 
 
 def best(run: Any) -> dict[str, float]:
@@ -96,6 +115,16 @@ def main() -> None:
         trainer = [f'--{name}={value}' for name, value in flags.items()]
         predict = ['--schedule=predict', '--model=alexnet', '--dataset=mnist', '--hparams=eval_batch_size=1000']
         lines = os.path.join(directory, 'predictions.jsonl')
+        folder = os.path.join(directory, 'table')
+        os.mkdir(folder)
+        prepare_rows(folder)
+        rows = median_of_rounds(
+            {
+                'Run.predict': lambda: run_module('benchmarks.answers', 'rows', folder),
+                'PyTorch inference_mode': lambda: run_peer('torch', 'torch_rows.py', os.path.join(folder, 'train.csv')),
+            },
+            rounds,
+        )
         commands = median_of_rounds(
             {
                 'trainer.py --schedule=predict': lambda: timed(lambda: run_trainer(*trainer, *predict)),
@@ -110,13 +139,18 @@ def main() -> None:
     for name, found in answers.items():
         speed = found['images_per_second']
         print(f'| {name} | {speed:,.0f} | {speed / keras:.2f} | {found["p50"]:.3f} | {found["p99"]:.3f} |')
+    print('\n| a row of a table, by | ms, p50 | ms, p99 |\n| --- | --- | --- |')
+    for name, found in rows.items():
+        print(f'| {name} | {found["p50"]:.3f} | {found["p99"]:.3f} |')
     print('\n| command | s |\n| --- | --- |')
     for name, found in commands.items():
         print(f'| {name} | {found["seconds"]:.1f} |')
 
 
 if __name__ == '__main__':
-    if sys.argv[1:2] and sys.argv[1] in OURS.values():
+    if sys.argv[1:2] == ['rows']:
+        print(answer_rows(sys.argv[2]))
+    elif sys.argv[1:2] and sys.argv[1] in OURS.values():
         print(answer(sys.argv[1], sys.argv[2], int(sys.argv[3])))
     else:
         main()

@@ -105,13 +105,13 @@ def _write_pictures(directory):
     records.write(os.path.join(directory, 'cifar10'), splits)
 
 
-def _write_table(directory):
+def write_table(directory: str, rows: int = ROWS) -> None:
     """Writes a table whose categories follow Zipf's law, like words."""
     random = np.random.default_rng(1)
     sizes = np.array([5, 20, 50, 100, 300, 1000, 3000, 10000])
-    numeric = np.round(random.normal(size=[ROWS, 10]), 4).astype(np.float32)
-    categorical = (random.zipf(1.3, [ROWS, 8]) % sizes).astype(np.int32)
-    scores = numeric[:, :3].sum(1) + (categorical[:, 0] == 1) + categorical[:, 3] % 2 + random.normal(size=ROWS)
+    numeric = np.round(random.normal(size=[rows, 10]), 4).astype(np.float32)
+    categorical = (random.zipf(1.3, [rows, 8]) % sizes).astype(np.int32)
+    scores = numeric[:, :3].sum(1) + (categorical[:, 0] == 1) + categorical[:, 3] % 2 + random.normal(size=rows)
     labels = (scores > 1).astype(np.int32)
     np.savez(os.path.join(directory, 'data.npz'), numeric=numeric, categorical=categorical, labels=labels, sizes=sizes)
     with open(os.path.join(directory, 'train.csv'), 'w', encoding='utf-8', newline='') as file:
@@ -198,7 +198,7 @@ TASKS = {
             'mlp',
             'table',
             f'table_file={{data_dir}}/train.csv,target=target,{_ADAM}',
-            _write_table,
+            write_table,
             0.31,
             batch_size=1024,
             steps=1600,

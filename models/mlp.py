@@ -97,7 +97,7 @@ def _input(i, name, feature, params):
         return tf.reshape(embedded, [-1, columns * params.embedding_size])
     shapes = [[size, params.embedding_size] for size in vocabulary_sizes]
     tables = [tf.get_variable(f'{scope}/{column}', shape, initializer=initializer) for column, shape in enumerate(shapes)]
-    return tf.concat([tf.gather(table, net[:, column]) for column, table in enumerate(tables)], 1)
+    return tf.concat([tf.gather(table, ids) for table, ids in zip(tables, tf.unstack(net, axis=1))], 1)
 
 
 def _mean_of_words(ids, vocabulary_size):

@@ -1,10 +1,11 @@
 """Timing of predictions, of all images and of single ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import itertools
 import json
 import statistics
 import time
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +27,16 @@ def measure(predict_batch: Callable[[np.ndarray], object], images: np.ndarray, b
 
 def result(images_per_second: float, predict_batch: Callable[[np.ndarray], object], images: np.ndarray) -> str:
     """Returns the result of `measure` for a known speed."""
-    single = itertools.cycle([images[i : i + 1].copy() for i in range(100)])
-    latencies = [_seconds(lambda: predict_batch(next(single))) for _ in range(WARM_UP + SINGLE)][WARM_UP:]
-    p50, p99 = np.percentile(latencies, [50, 99]) * 1000
-    return json.dumps({'images_per_second': images_per_second, 'p50': p50, 'p99': p99})
+    single = json.loads(latencies(predict_batch, [images[i : i + 1].copy() for i in range(100)]))
+    return json.dumps({'images_per_second': images_per_second, **single})
+
+
+def latencies(predict: Callable[[Any], object], examples: Sequence[Any]) -> str:
+    """Returns a JSON object: the latencies p50 and p99 of one example, in ms."""
+    single = itertools.cycle(examples)
+    seconds = [_seconds(lambda: predict(next(single))) for _ in range(WARM_UP + SINGLE)][WARM_UP:]
+    p50, p99 = np.percentile(seconds, [50, 99]) * 1000
+    return json.dumps({'p50': p50, 'p99': p99})
 
 
 def write(path: str, probabilities: np.ndarray) -> str:

@@ -106,9 +106,12 @@ class MLP(nn.Module):
         numeric, categorical, labels = chosen
         return numeric, categorical.long(), labels.long()
 
-    def loss(self, numeric, categorical, labels):
+    def logits(self, numeric, categorical):
         embedded = self.embedding(categorical + self.offsets).flatten(1)
-        return functional.cross_entropy(self.net(torch.cat([numeric, embedded], 1)).float(), labels)
+        return self.net(torch.cat([numeric, embedded], 1))
+
+    def loss(self, numeric, categorical, labels):
+        return functional.cross_entropy(self.logits(numeric, categorical).float(), labels)
 
     optimizer = AlexNet.optimizer
 

@@ -19,8 +19,8 @@ from estimator_trainer.common.storage.checkpoints import latest_intact
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
 
 ModeKeys = tf.estimator.ModeKeys
-# To pass the work of one example from thread to thread takes longer than to do it, in a small network: a session with one thread
-# within an op is faster. Larger weights are not loaded twice for that.
+# In a small network, passing the work of one example from thread to thread takes longer than doing it, so a session with a single
+# thread within an op is faster. Larger weights are not loaded twice for that.
 _MAX_BYTES = 64 * 2**20
 
 
@@ -79,7 +79,10 @@ class Predictor:
             self._saver = make_saver(spec)
             self._init = [tf.local_variables_initializer(), tf.tables_initializer()]
             self._graph.finalize()
-        self._checkpoint_path, self._latest, self._stamp = '', None, None  # The state seen by `_newest`.
+        self._checkpoint_path = ''
+        # Seen by `_newest`: a checkpoint with its stamp, and the stamp of the file that names it.
+        self._latest: Any = None
+        self._stamp: Any = None
         self.reload(checkpoint_path)
 
     def predict(self, inputs: Mapping[str, Any] | Any) -> dict[str, np.ndarray]:
@@ -107,7 +110,7 @@ class Predictor:
     def predict_batch(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Returns the predictions for a batch of `to_batch`, or for several of the same shapes, concatenated."""
         check_not_forked()
-        arrays = [self._to_feed(batch[name], name, dtype, shape) for name, dtype, shape in self._types]
+        arrays = self._feeds(batch)
         try:
             found = (self._predict_one if max(map(len, arrays)) == 1 else self._predict)(*arrays)
         except tf.errors.InvalidArgumentError as error:
@@ -145,11 +148,13 @@ class Predictor:
             raise ValueError(f'the inputs {", ".join(self._specs)} have batches of different sizes: {sorted(sizes)}')
         return arrays, False
 
-    def _to_feed(self, value, name, dtype, shape):
-        array = np.asarray(value, dtype)
-        if array.shape[1:] != shape and not self._specs[name].shape.is_compatible_with(array.shape):
-            raise wrong(name, self._specs[name], value)
-        return array
+    def _feeds(self, batch):
+        """Returns the arrays of the inputs, in their order; raises ValueError for one of another shape."""
+        arrays = [np.asarray(batch[name], dtype) for name, dtype, _ in self._types]
+        for (name, _, shape), array in zip(self._types, arrays):
+            if array.shape[1:] != shape and not self._specs[name].shape.is_compatible_with(array.shape):
+                raise wrong(name, self._specs[name], batch[name])
+        return arrays
 
     def _with_names(self, found):
         number = found.get('class')
@@ -177,11 +182,11 @@ class Predictor:
         """Returns the calls for any batch, and for a single example, with the weights of a checkpoint."""
         config, feeds = self._estimator.config, [*self._inputs.values()]
         calls = []
-        for threads in (None, 1) if self._answers_one else (None,):
-            session = make_session(config, self._graph, threads)
+        for for_one in (False, True) if self._answers_one else (False,):
+            session = make_session(config, self._graph, for_one)
             restore(self._saver, session, path)
             session.run(self._init)
-            calls.append(make_call(session, self._predictions, feeds, in_caller=threads == 1))
+            calls.append(make_call(session, self._predictions, feeds, in_caller=for_one))
         return calls[0], Fastest(calls)
 
     def _newest(self):

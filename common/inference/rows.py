@@ -46,26 +46,30 @@ def make_batch(inputs: Any, specs: Specs, readers: Mapping[str, Read] = _NO_READ
 
 def batch_maker(specs: Specs, readers: Mapping[str, Read] = _NO_READERS) -> Callable[[Any], tuple[dict[str, np.ndarray], bool]]:
     """Returns `make_batch` for these specs and readers, which is faster for a dict of one row of Python's numbers and texts."""
-    are_texts = {name: spec.dtype == tf.string for name, spec in specs.items()}
-    can_be_plain = all(spec.dtype in (tf.string, tf.float32) and spec.shape.rank == 1 for spec in specs.values())
-    can_be_plain &= all(spec.name != PICTURE for spec in specs.values())
+    columns = [(name, spec.dtype == tf.string, readers.get(name)) for name, spec in specs.items()]
+    can_be_plain = all(
+        spec.dtype in (tf.string, tf.float32) and spec.shape.rank == 1 and spec.name != PICTURE for spec in specs.values()
+    )
 
     def make(inputs):
-        row = _plain_row(inputs, are_texts, readers) if can_be_plain and type(inputs) is dict else None
-        return (row, True) if row else make_batch(inputs, specs, readers)
+        row = _plain_row(inputs, columns) if can_be_plain and type(inputs) is dict else None
+        return (row, True) if row is not None else make_batch(inputs, specs, readers)
 
     return make
 
 
-def _plain_row(row, are_texts, readers):
+def _plain_row(row, columns):
     """Returns the batch of a row, or None if a value is not a str, or a float or an int, that its column takes as it is."""
     batch = {}
-    for name, is_text in are_texts.items():
+    for name, is_text, read in columns:
         value = row.get(name)
-        if is_text and type(value) is str and value.isascii():
-            text = readers[name](value) if name in readers else value
-            batch[name] = np.array([text.encode()], object)
-        elif not is_text and type(value) in (float, int) and -_LARGE < value < _LARGE:
+        if is_text and type(value) is str:
+            text = read(value) if read else value
+            try:
+                batch[name] = np.array([text.encode()], object)
+            except UnicodeEncodeError:
+                return None
+        elif not is_text and type(value) in (float, int) and (-_LARGE < value < _LARGE or value != value):
             batch[name] = np.array([value], np.float32)
         else:
             return None

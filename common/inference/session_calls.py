@@ -26,14 +26,16 @@ def make_call(
 ) -> Call:
     """Returns a function from an array for each tensor of `feeds` to {name: array} of `fetches`.
 
-    It calls the session directly: session.run, and so session.make_callable with feeds, takes 0.2 ms to find the tensors by name.
-    It checks no shapes.
+    It calls the session directly, and checks no shapes. To find tensors by name takes session.run 0.2 ms, and with feeds
+    session.make_callable, too.
 
     Args:
       fetches: different tensors, none of `feeds`.
       in_caller: whether the thread that calls runs the ops, one after the other.
     """
-    options = config_pb2.CallableOptions(feed=[tensor.name for tensor in feeds], fetch=[tensor.name for tensor in fetches.values()])
+    options = config_pb2.CallableOptions(
+        feed=[tensor.name for tensor in feeds], fetch=[tensor.name for tensor in fetches.values()]
+    )
     options.run_options.inter_op_thread_pool = -1 if in_caller else 0
     call, names = session._make_callable_from_options(options), [*fetches]
     return lambda *arrays: dict(zip(names, call(*arrays)))

@@ -44,20 +44,23 @@ def paths_of(checkpoint_path: str) -> list[str]:
     return [os.path.join(directory, found) for found in names_in(directory or '.') if found.startswith(f'{name}.')]
 
 
-def make_session(config, graph: tf.Graph | None = None, intra_op_threads: int | None = None) -> tf.Session:
+def make_session(config, graph: tf.Graph | None = None, for_one: bool = False) -> tf.Session:
     """Creates a session of a graph, by default the default graph, on this machine.
 
     Args:
       config: tf.estimator.RunConfig.
-      intra_op_threads: in place of that of the config.
+      for_one: whether it is for the small ops of a single example: one thread runs each, and they are not fused, which takes
+        longer to set up than it saves.
     """
     session_config = tf.ConfigProto(allow_soft_placement=True)  # As in the Estimator's own sessions.
     if config.session_config:
         session_config.CopyFrom(config.session_config)
         for name in ('device_filters', 'experimental'):  # For training in a cluster; this session is local.
             session_config.ClearField(name)
-    if intra_op_threads:
-        session_config.intra_op_parallelism_threads = intra_op_threads
+    if for_one:
+        session_config.intra_op_parallelism_threads = 1
+        rewriting = session_config.graph_options.rewrite_options
+        rewriting.remapping = rewriting.OFF
     return tf.Session(graph=graph, config=session_config)
 
 

@@ -14,6 +14,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.inference import predictor as predictor_module
 from estimator_trainer.common.inference.input_files import open_files
 from estimator_trainer.common.inference.prediction import Prediction, predict_files, predict_split, read_labels
 from estimator_trainer.common.inference.predictor import Predictor
@@ -254,6 +255,43 @@ def test_a_predictor_of_the_best_checkpoint_loads_another_best_one_when_there_is
     np.testing.assert_allclose(predictor.predict({'x': X})['y'], expected(tmp_path, 4, X), rtol=1e-5)
     shutil.rmtree(tmp_path / 'best')
     assert predictor.reload() == last
+
+
+def test_single_examples_get_the_numbers_of_a_batch_from_a_small_model_loaded_twice(trained, tmp_path, monkeypatch):
+    made = []
+    make = predictor_module.make_session
+    monkeypatch.setattr(predictor_module, 'make_session', lambda *args: made.append(make(*args)) or made[-1])
+    predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
+    expected_y = expected(tmp_path, 4, X)
+    for i in range(30):  # Longer than the choice of the faster session takes.
+        single, batch = predictor.predict({'x': X[i % 3]})['y'], predictor.predict({'x': X[i % 3][None]})['y']
+        np.testing.assert_allclose([single, *batch], 2 * [expected_y[i % 3]], rtol=1e-6)
+    assert len(made) == 2
+    predictor.reload(f'{tmp_path}/model.ckpt-2')
+    np.testing.assert_allclose([predictor.predict(X[1])['y'] for _ in range(15)], 15 * [expected(tmp_path, 2, X)[1]], rtol=1e-6)
+    made.clear()
+    Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4', answers_one=False)
+    monkeypatch.setattr(predictor_module, '_MAX_BYTES', 8)  # The two weights have 8 bytes, the global step others.
+    predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
+    assert len(made) == 2 and predictor.predict(X[0])['y'] == pytest.approx(expected_y[0], rel=1e-6)
+
+
+def test_a_reload_reads_which_checkpoint_is_the_latest_only_after_it_has_changed(trained, tmp_path, monkeypatch):
+    read, latest = [], tf.train.latest_checkpoint
+    monkeypatch.setattr(tf.train, 'latest_checkpoint', lambda directory: read.append(1) or latest(directory))
+    predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
+    assert [predictor.reload() for _ in range(3)] == 3 * [f'{tmp_path}/model.ckpt-4'] and len(read) == 1
+    for path in tmp_path.glob('model.ckpt-4.*'):
+        shutil.copy(path, tmp_path / path.name.replace('-4', '-6'))
+    os.rename(tmp_path / 'model.ckpt-6.index', tmp_path / 'index')  # Not there yet.
+    tf.train.update_checkpoint_state(str(tmp_path), 'model.ckpt-6')
+    assert predictor.reload() == f'{tmp_path}/model.ckpt-4'
+    os.rename(tmp_path / 'index', tmp_path / 'model.ckpt-6.index')
+    assert predictor.reload() == f'{tmp_path}/model.ckpt-6'
+    read.clear()
+    assert predictor.reload() == f'{tmp_path}/model.ckpt-6' and not read
+    os.remove(tmp_path / 'checkpoint')
+    assert predictor.reload() == f'{tmp_path}/model.ckpt-6'
 
 
 def test_a_predictor_keeps_its_weights_when_another_checkpoint_is_damaged(trained, tmp_path):

@@ -125,6 +125,45 @@ def test_what_does_not_fit_is_named():
             rows.make_batch(inputs, SPECS)
 
 
+def test_the_short_way_of_one_row_gives_what_make_batch_gives(monkeypatch):
+    readers = {'city': str.strip, 'x': float}
+    make, ways = rows.batch_maker(SPECS, readers), []
+    long_way = rows.make_batch
+    monkeypatch.setattr(rows, 'make_batch', lambda *args: ways.append('long') or long_way(*args))
+    plain = {'x': 1.5, 'city': ' Köln ', 'zip': '', 'y': 3}
+    for changes, is_short in (
+        ({}, True),
+        ({'x': -7}, True),
+        ({'x': 2**70}, True),
+        ({'x': float('nan')}, True),
+        ({'x': '2.5'}, False),
+        ({'x': None}, False),
+        ({'x': True}, False),
+        ({'x': np.float64(0.1)}, False),
+        ({'zip': 7}, False),
+        ({'city': b'Oslo'}, False),
+        ({'x': [1.0, 2.0], 'city': ['a', 'b'], 'zip': ['c', 'd']}, False),
+    ):
+        ways.clear()
+        row = {**plain, **changes}
+        (batch, is_single), (expected, is_one) = make(row), long_way(row, SPECS, readers)
+        assert (not ways, is_single) == (is_short, is_one), row
+        for name, values in expected.items():
+            assert batch[name].dtype == values.dtype
+            np.testing.assert_array_equal(batch[name], values)
+    for changes, message in (
+        ({'x': 1e39}, 'would become inf'),
+        ({'x': float('inf')}, 'infinite'),
+        ({'zip': '\ud800'}, 'the input zip must be text'),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make({**plain, **changes})
+    with pytest.raises(ValueError, match='the dict has no zip'):
+        make({'x': 1.0, 'city': 'Rome'})
+    batch, _ = rows.batch_maker({'x': tf.TensorSpec([None], tf.int64)})({'x': 2})
+    assert batch['x'].dtype == np.int64
+
+
 def of_size(**functions):
     params = build.make_hparams('m', {}, 'd', {'image_size': 4, 'num_channels': 1})
     return pictures.batch_maker(DataSource(types.SimpleNamespace(**functions), '', params))
