@@ -1,4 +1,4 @@
-"""CPU time of the trainer for commands without training, and the time until training starts.
+"""CPU time of the trainer for commands without training, the time until training starts, and that of predicting a picture.
 
 python -m benchmarks.command_line
 """
@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from PIL import Image
 
 from benchmarks import processes
 
@@ -51,20 +53,34 @@ def seconds_to_first_step(data_dir: str) -> float:
         return seconds
 
 
+def seconds_to_predict(data_dir: str, output_dir: str) -> float:
+    """Returns the time that a command takes to predict a picture with the AlexNet in an output_dir."""
+    picture = os.path.join(output_dir, 'picture.png')
+    if not os.path.exists(picture):
+        flags = [f'--data_dir={data_dir}', f'--output_dir={output_dir}', '--schedule=train', '--train_steps=1']
+        subprocess.run([*TRAINER, *flags], capture_output=True, check=True)
+        Image.new('L', (28, 28)).save(picture)
+    predict = [*TRAINER, '--schedule=predict', f'--output_dir={output_dir}', f'--input={picture}']
+    return processes.timed(lambda: subprocess.run(predict, capture_output=True, check=True))['seconds']
+
+
 def main() -> None:
     commands = {name: [*TRAINER, *flags] for name, flags in COMMANDS.items()}
     commands['for comparison: `import tensorflow`'] = IMPORT
     times: dict[str, list[float]] = {name: [] for name in commands}
-    starts: dict[str, list[float]] = {'from the command to the first step': [], 'for comparison: `import tensorflow`': []}
-    with tempfile.TemporaryDirectory() as data_dir:
+    names = 'from the command to the first step', 'a command that predicts a picture', 'for comparison: `import tensorflow`'
+    starts: dict[str, list[float]] = {name: [] for name in names}
+    with tempfile.TemporaryDirectory() as data_dir, tempfile.TemporaryDirectory() as output_dir:
         seconds_to_first_step(data_dir)  # Converts the data.
+        seconds_to_predict(data_dir, output_dir)  # Trains the model.
         for _ in range(ROUNDS):
             for name, command in commands.items():
                 times[name].append(cpu_seconds(command))
             imported = processes.timed(lambda: subprocess.run(IMPORT, stderr=subprocess.DEVNULL, check=True))['seconds']
-            for own, value in zip(starts.values(), (seconds_to_first_step(data_dir), imported), strict=True):
+            found = seconds_to_first_step(data_dir), seconds_to_predict(data_dir, output_dir), imported
+            for own, value in zip(starts.values(), found, strict=True):
                 own.append(value)
-    for title, table in (('command | CPU, s', times), ('training of AlexNet | s', starts)):
+    for title, table in (('command | CPU, s', times), ('AlexNet | s', starts)):
         print(f'| {title} |\n| --- | --- |')
         for name, own in table.items():
             print(f'| {name} | {statistics.median(own):.2f} |')

@@ -19,7 +19,7 @@ from estimator_trainer.common.storage.checkpoints import latest_intact
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
 
 ModeKeys = tf.estimator.ModeKeys
-# In a small network, passing the work of one example from thread to thread takes longer than doing it, so a session with a single
+# In a small network, to pass the work of one example from thread to thread takes longer than to do it, so a session with one
 # thread within an op is faster. Larger weights are not loaded twice for that.
 _MAX_BYTES = 64 * 2**20
 
