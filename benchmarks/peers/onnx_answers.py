@@ -12,7 +12,8 @@ import tf2onnx.convert
 
 def to_onnx(path: str) -> bytes:
     """Returns the default signature of a SavedModel as an ONNX model with one input."""
-    signature = convert_variables_to_constants_v2(tf.saved_model.load(path).signatures['serving_default'])
+    signature = tf.saved_model.load(path).signatures['serving_default']
+    signature = convert_variables_to_constants_v2(signature, lower_control_flow=False)
     graph = signature.graph.as_graph_def()
     for node in graph.node:
         # The graph joins images of serialized examples, here none, to those given as arrays.
