@@ -12,8 +12,9 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, describe, first_line
 from estimator_trainer.common.files import stamp
 from estimator_trainer.common.inference.arrays import cast, wrong
-from estimator_trainer.common.inference.session_calls import Fastest, make_call, separate_threads
-from estimator_trainer.common.processes import check_not_forked
+from estimator_trainer.common.inference.session_calls import Call, make_call
+from estimator_trainer.common.processes import check_not_forked, separate_threads
+from estimator_trainer.common.products import LARGE, largest_product
 from estimator_trainer.common.storage.best_checkpoint import best_record, find_best, intact_best
 from estimator_trainer.common.storage.checkpoints import latest_intact
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
@@ -75,7 +76,7 @@ class Predictor:
             }
             spec = estimator.model_fn(make_features(self._inputs), None, ModeKeys.PREDICT, config)
             self._predictions = {name: tf.identity(value) for name, value in spec.predictions.items()}  # For `make_call`.
-            self._answers_one = answers_one and sum(map(_bytes_of, tf.global_variables())) <= _MAX_BYTES
+            self._answers_one = answers_one and _is_small(self._graph)
             self._saver = make_saver(spec)
             self._init = [tf.local_variables_initializer(), tf.tables_initializer()]
             self._graph.finalize()
@@ -181,13 +182,13 @@ class Predictor:
     def _load(self, path):
         """Returns the calls for any batch, and for a single example, with the weights of a checkpoint."""
         config, feeds = self._estimator.config, [*self._inputs.values()]
-        calls = []
+        calls: list[Call] = []
         for for_one in (False, True) if self._answers_one else (False,):
             session = make_session(config, self._graph, for_one)
             restore(self._saver, session, path)
             session.run(self._init)
             calls.append(make_call(session, self._predictions, feeds, in_caller=for_one))
-        return calls[0], Fastest(calls)
+        return calls[0], calls[-1]
 
     def _newest(self):
         """Returns the path of the best or latest intact checkpoint, and whether it is new; reads checkpoints only if so."""
@@ -208,5 +209,7 @@ class Predictor:
         return intact if is_new else self._checkpoint_path, is_new
 
 
-def _bytes_of(variable):
-    return (variable.shape.num_elements() or 0) * variable.dtype.size
+def _is_small(graph):
+    """Whether the work of a single example is."""
+    weights = sum((variable.shape.num_elements() or 0) * variable.dtype.size for variable in tf.global_variables())
+    return weights <= _MAX_BYTES and largest_product(graph, 1) < LARGE

@@ -1,4 +1,4 @@
-"""Direct calls of a session, and the choice of the fastest."""
+"""Direct calls of a session."""
 
 import threading
 
@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.inference import session_calls
-from estimator_trainer.common.inference.session_calls import Fastest, make_call
+from estimator_trainer.common.inference.session_calls import make_call
 
 
 @pytest.mark.parametrize('in_caller', [False, True])
@@ -29,27 +28,3 @@ def test_a_call_gives_the_arrays_of_session_run_in_the_thread_asked_for(in_calle
         threads.clear()
         call(*values)
     assert (threads == [threading.get_ident()]) == in_caller
-
-
-def test_the_fastest_call_is_chosen_by_its_shortest_time(monkeypatch):
-    now, made = [0.0], []
-    monkeypatch.setattr(session_calls.time, 'perf_counter', lambda: now[0])
-
-    def taking(name, seconds):
-        seconds = iter(seconds)
-
-        def call(*arrays):
-            made.append(name)
-            now[0] += next(seconds, 0)
-            return {'y': arrays}
-
-        return call
-
-    fastest = Fastest([taking('steady', [3, 3, 3, 3, 3]), taking('first slow', [100, 2, 9, 9, 9])])
-    assert all(fastest(i, i) == {'y': (i, i)} for i in range(13))
-    assert made == 5 * ['steady', 'first slow'] + 3 * ['first slow']
-
-
-def test_a_lone_call_is_not_timed(monkeypatch):
-    monkeypatch.setattr(session_calls.time, 'perf_counter', None)
-    assert Fastest([lambda x: {'y': x}])(1) == {'y': 1}

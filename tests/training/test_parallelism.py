@@ -6,7 +6,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.processor import has_bfloat16
-from estimator_trainer.common.training.parallelism import Parallelism, choose, largest_product
+from estimator_trainer.common.products import largest_product
+from estimator_trainer.common.training.parallelism import Parallelism, choose
 
 
 def _loop(x):
