@@ -153,14 +153,14 @@ def opened(
         history, step = ([], 0) if options.overwrite else _history(source.params, output_dir, changed, compare, back_to)
         source = dataclasses.replace(source, params=_with_history(source.params, history, task))
         experiment = make_experiment(model, source, config, options, stop, task, on_metrics, status)
-        _begin(experiment, back_to, text, kept, history, step)
+        _begin(experiment, options, back_to, text, kept, history, step)
         cleanup.callback(close_writers, output_dir)
         yield experiment
 
 
-def _begin(experiment, back_to, text, kept, history, step):
+def _begin(experiment, options, back_to, text, kept, history, step):
     """Writes what a training begins with, once nothing is left to check; arguments as in `opened` and `_history`."""
-    output_dir, options = experiment.estimator.model_dir, experiment.options
+    output_dir = experiment.estimator.model_dir
     if options.overwrite and experiment.task.is_chief:
         with seeded(experiment.source.params.seed), name_the_op(), diagnose_errors(experiment):
             start_over.build_graphs(experiment)
@@ -169,7 +169,7 @@ def _begin(experiment, back_to, text, kept, history, step):
         rollback.roll_back(output_dir, back_to, options)
     if text:
         run_dir.save_summary(output_dir, text)
-    kept = {**kept, saved_flags.PARALLELISM: parallelism.of(options)}
+    kept = {**kept, saved_flags.PARALLELISM: parallelism.of(experiment.options)}
     if not step or step < experiment.train_steps:
         (saved_flags.update if step else saved_flags.save)(output_dir, kept, experiment.task.count)
         overrides.save(experiment.source.params, history, run_dir.hparams_path(output_dir))
