@@ -73,7 +73,7 @@ def describe(directory: str) -> Row:
         _of(found['global_step'], found['train_steps']),
         f'{found["examples/sec"]:,.0f} ex/s' if found['examples/sec'] and state == found['state'] else '',
         _duration(found['seconds_left']) if found['seconds_left'] is not None and state == found['state'] else '',
-        number((found['training'] or {}).get('loss', '')),
+        _number((found['training'] or {}).get('loss', '')),
         f'{_duration(_age(found))} ago',
         _evaluation(found['evaluation'] or _last_evaluation(directory)),
         note,
@@ -152,12 +152,11 @@ def _evaluation(result):
     """Returns the first metrics of the first split, the loss before others."""
     split = next((metrics for name, metrics in result.items() if name != 'global_step' and isinstance(metrics, dict)), {})
     names = sorted(split, key=lambda name: name != 'loss')
-    numbers = [f'{name}={number(split[name])}' for name in names if isinstance(split[name], (int, float, str))]
+    numbers = [f'{name}={_number(split[name])}' for name in names if isinstance(split[name], (int, float, str))]
     return in_one_line(' '.join(numbers[:_MAX_METRICS]))
 
 
-def number(value: Any) -> str:
-    """Returns a number with four digits; another value as text."""
+def _number(value):
     return f'{value:.4g}' if isinstance(value, (int, float)) and math.isfinite(value) else in_one_line(str(value))
 
 
