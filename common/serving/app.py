@@ -23,7 +23,9 @@ MAX_SECONDS = 60  # To receive a request, and to answer it.
 MAX_IN_PROGRESS = 256  # Requests that are complete, but not answered.
 _PAGE = pathlib.Path(__file__).with_name('page.html')
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src blob: data:"
-_THREADS = 4  # That read requests and write answers.
+# Threads that read requests and write answers. Large ones, such as photos, have their own, so that small ones need not wait.
+_THREADS, _THREADS_OF_LARGE = 4, 2
+_LARGE = 2**20  # Bytes.
 _TEXT = 'text/plain; version=0.0.4; charset=utf-8'  # Of Prometheus.
 
 
@@ -121,6 +123,7 @@ class _Predictions:
     def __init__(self, model, max_seconds, max_in_progress):
         self._model, self._max_seconds, self._max_in_progress = model, max_seconds, max_in_progress
         self._threads = ThreadPoolExecutor(_THREADS, 'requests')
+        self._threads_of_large = ThreadPoolExecutor(_THREADS_OF_LARGE, 'large requests')
         self.in_progress = 0
 
     async def answer(self, request: Request, step: int | None) -> bytes:
@@ -151,7 +154,8 @@ class _Predictions:
             self.in_progress -= 1
 
     async def _predict(self, body, step):
-        model, run = self._model, functools.partial(asyncio.get_running_loop().run_in_executor, self._threads)
+        model, threads = self._model, self._threads_of_large if len(body) > _LARGE else self._threads
+        run = functools.partial(asyncio.get_running_loop().run_in_executor, threads)
         request, batch = await run(_read, model, body)
         found = await asyncio.wrap_future(model.submit(batch))
         if step is not None and not await run(model.has_step, step):

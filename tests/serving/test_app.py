@@ -4,6 +4,7 @@ import asyncio
 from concurrent.futures import Future
 import io
 import json
+import threading
 import types
 
 from fastapi.testclient import TestClient
@@ -127,6 +128,29 @@ def test_a_slow_client_does_not_keep_others_from_an_answer():
         return codes
 
     assert asyncio.run(call_both()) == [200, 200, 200]
+
+
+def test_large_requests_leave_threads_to_small_ones(monkeypatch):
+    may_go_on, has_begun = threading.Event(), threading.Semaphore(0)
+
+    def to_batch(request):
+        if len(request.columns['x']) > 1:
+            has_begun.release()
+            assert may_go_on.wait(100)
+        return {'x': np.array(request.columns['x'], np.float32)}
+
+    async def call_both():
+        app = make_app(model(to_batch=to_batch), Metrics())
+        large = {**REST, 'body': json.dumps({'instances': [{'x': 1}, {'x': 2}]}).encode()}
+        tasks = [asyncio.create_task(call(app, large)) for _ in range(8)]
+        while not has_begun.acquire(blocking=False):
+            await asyncio.sleep(0)
+        code = await call(app, PART, REST)
+        may_go_on.set()
+        return code, await asyncio.gather(*tasks)
+
+    monkeypatch.setattr(app_module, '_LARGE', len(CONTENT))
+    assert asyncio.run(call_both()) == (200, [200] * 8)
 
 
 def test_a_request_that_never_ends_is_refused_and_one_that_is_given_up_is_counted():
