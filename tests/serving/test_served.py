@@ -1,0 +1,90 @@
+"""Runs behind the HTTP interface answer as run.predict does."""
+
+import base64
+from concurrent.futures import ThreadPoolExecutor
+import contextlib
+import io
+
+from fastapi.testclient import TestClient
+import numpy as np
+from PIL import Image
+import pytest
+
+from estimator_trainer.common.commands import api
+from estimator_trainer.common.inference.raw_predictor import make_predictor
+from estimator_trainer.common.serving.app import make_app
+from estimator_trainer.common.serving.metrics import Metrics
+from estimator_trainer.common.serving.served import ServedModel
+
+ROWS = [{'age': age, 'city': city} for age in (20, None, 61.5) for city in ('Rome', '', 'Oslo')]
+
+
+@contextlib.contextmanager
+def served(output_dir, data_dir=None):
+    """Yields a run, and a client of its model."""
+    run = api.load(str(output_dir), data_dir=data_dir)
+    with run._opened({'schedule': 'export', 'checkpoint': None}) as experiment:
+        estimator, source = experiment.estimator, experiment.source
+        predictor = make_predictor(estimator, source, estimator.latest_checkpoint())
+        model = ServedModel('m', source, predictor, lambda size: None)
+        yield run, TestClient(make_app(model, Metrics()))
+        model.close()
+
+
+def ask(client, *instances, code=200):
+    answer = client.post('/v1/models/m:predict', json={'instances': instances})
+    assert answer.status_code == code, answer.text
+    return answer.json()['predictions' if code == 200 else 'error']
+
+
+def check(client, run, instances, inputs):
+    """Compares the answers to concurrent requests, and to one of all, with the predictions for inputs."""
+    with ThreadPoolExecutor(4) as threads:
+        alone = [*threads.map(lambda instance: ask(client, instance)[0], instances)]
+    for found in (alone, ask(client, *instances)):
+        for answer, value in zip(found, inputs, strict=True):
+            expected = run.predict(value)
+            assert answer.keys() == expected.keys()
+            assert answer['class'] == expected['class'] and answer.get('class_name') == expected.get('class_name')
+            np.testing.assert_allclose(answer['probabilities'], expected['probabilities'], rtol=0, atol=1e-5)
+    return alone
+
+
+@pytest.fixture(scope='module')
+def table_run(tmp_path_factory):
+    path = tmp_path_factory.mktemp('table')
+    rows = [f'p{i:03},{20 + i % 50},{("Rome", "Oslo")[i % 2]},{1 + i % 3},{("no", "yes")[i % 50 > 25]}' for i in range(100)]
+    (path / 'rows.csv').write_text('\n'.join(['person,age,city,importance,target', *rows]))
+    (path / 'schema.json').write_text('{"id": "person", "weight": "importance"}')
+    hparams = {'table_file': str(path / 'rows.csv'), 'schema': str(path / 'schema.json'), 'hidden_units': [4]}
+    api.train('mlp', 'table', str(path / 'run'), hparams=hparams, data_dir=str(path / 'data'), train_steps=5, schedule='train')
+    return path / 'run'
+
+
+def test_rows_of_a_table_need_neither_id_nor_weight(table_run):
+    with served(table_run) as (run, client):
+        found = check(client, run, ROWS, ROWS)
+        assert {answer['class_name'] for answer in found} <= {'no', 'yes'}
+        row = {**ROWS[0], 'person': 'x', 'importance': 2, 'target': 'no'}
+        assert ask(client, row) == ask(client, ROWS[0])
+        assert ask(client, {**ROWS[0], 'age': '20'}) == ask(client, ROWS[0])
+        assert ask(client, {**ROWS[0], 'country': 'x'}, code=400).endswith("instance 0 has the unknown 'country'")
+        assert ask(client, {**ROWS[0], 'age': 'old'}, code=400).startswith("the input age: 'old' is not a number")
+        fields = client.get('/form').json()['fields']
+        assert [(field['name'], field['type']) for field in fields] == [('age', 'number'), ('city', 'choice')]
+        outputs = client.get('/v1/models/m/metadata').json()['metadata']['signature_def']['signature_def']['serving_default']
+        assert {*outputs['outputs']} == {'class', 'class_name', 'probabilities'}
+
+
+def test_pictures_are_files_in_base64_or_pixels_but_never_paths(trained_run, data_dir, tmp_path):
+    random = np.random.RandomState(0)
+    pixels = [random.randint(0, 256, shape, np.uint8) for shape in ((28, 28), (30, 20), (40, 50, 3))]
+    file = io.BytesIO()
+    Image.fromarray(pixels[2]).save(file, 'PNG')
+    (tmp_path / 'picture.png').write_bytes(file.getvalue())
+    instances = [*(array.tolist() for array in pixels), {'b64': base64.b64encode(file.getvalue()).decode()}]
+    with served(trained_run('alexnet'), data_dir) as (run, client):
+        check(client, run, instances, [*pixels, file.getvalue()])
+        assert 'picture 0 must be {"b64": "..."}' in ask(client, str(tmp_path / 'picture.png'), code=400)
+        assert 'picture 1 is not an image' in ask(client, pixels[0].tolist(), {'b64': 'AQID'}, code=400)
+        assert 'pixels from 0 to 255' in ask(client, [[256]], code=400)
