@@ -33,9 +33,9 @@ def test_the_first_request_runs_with_later_ones_of_its_shapes_up_to_the_largest_
 
 
 def test_a_merged_batch_is_split_into_the_predictions_of_its_parts():
-    merged = merge([job(2).batch, job(1).batch])
-    assert merged['x'].tolist() == [[2], [2], [1]]
-    assert [part['x'].tolist() for part in split(merged, [2, 1])] == [[[2], [2]], [[1]]]
+    merged = merge([{'x': np.array([[1], [2]])}, {'x': np.array([[3]])}])
+    assert merged['x'].tolist() == [[1], [2], [3]]
+    assert [part['x'].tolist() for part in split(merged, [2, 1])] == [[[1], [2]], [[3]]]
 
 
 class Gate:

@@ -28,6 +28,17 @@ def ask(port, method, path, body=None):
         connection.close()
 
 
+def is_refused(port):
+    """Whether a server has closed its port; one that is closing it resets connections."""
+    try:
+        ask(port, 'GET', '/v1/models/polynomial')
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 def wait_for_log(process, pattern):
     for line in process.stderr:
         if found := re.search(pattern, line):
@@ -71,6 +82,8 @@ def test_a_process_answers_as_the_run_loads_newer_checkpoints_and_ends_after_the
     with half_sent(port) as client:
         process.send_signal(signal.SIGTERM)
         wait_for_log(process, 'Stopping after the requests in progress')
+        while not is_refused(port):
+            assert process.poll() is None
         client.sendall(BODY.encode())
         received = b''
         while part := client.recv(1000):
