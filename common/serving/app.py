@@ -1,7 +1,6 @@
 """The HTTP interface: TensorFlow Serving's REST API, /metrics, /healthz and the page."""
 
 import asyncio
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 import functools
 import http
@@ -48,26 +47,9 @@ def make_app(
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     predictions = _Predictions(model, max_seconds, max_in_progress)
 
-    @app.exception_handler(404)
-    @app.exception_handler(405)
-    async def refuse(request: Request, error: Any) -> Response:
-        return _error(error.status_code, f'{request.method} {request.url.path}: {http.HTTPStatus(error.status_code).phrase}')
-
-    @app.get('/')
-    async def show_page() -> Response:
-        return Response(_PAGE.read_bytes(), headers={'content-security-policy': _POLICY}, media_type='text/html')
-
-    @app.get('/form')
-    async def show_form() -> Response:
-        return _json(rest.to_body(model.form))
-
-    @app.get('/healthz')
-    async def health() -> Response:
-        return Response('ok\n', media_type='text/plain')
-
-    @app.get('/metrics')
-    async def show_metrics() -> Response:
-        return Response(metrics.text(model.step, predictions.in_progress), headers={'content-type': _TEXT})
+    _add_errors(app)
+    _add_pages(app, model, lambda: metrics.text(model.step, predictions.in_progress))
+    _add_descriptions(app, model)
 
     @app.post('/v1/models/{name}:predict')
     @app.post('/v1/models/{name}/versions/{step}:predict')
@@ -83,23 +65,50 @@ def make_app(
         metrics.answered(response.status_code, time.monotonic() - start)
         return response
 
-    def described(describe: Callable[[], Any]) -> Callable[..., Any]:
-        async def answer(name: str, step: str | None = None) -> Response:
-            try:
-                _check_model(model, name, step)
-            except _Refused as error:
-                return _error(error.code, str(error))
-            return _json(rest.to_body(describe()))
-
-        return answer
-
-    for path, describe in (
-        ('', lambda: rest.status(model.step)),
-        ('/metadata', lambda: rest.metadata(model.name, model.step, model.inputs, model.outputs)),
-    ):
-        for version in ('', '/versions/{step}'):
-            app.get(f'/v1/models/{{name}}{version}{path}')(described(describe))
     return app
+
+
+def _add_errors(app):
+    @app.exception_handler(404)
+    @app.exception_handler(405)
+    async def refuse(request: Request, error: Any) -> Response:
+        return _error(error.status_code, f'{request.method} {request.url.path}: {http.HTTPStatus(error.status_code).phrase}')
+
+    @app.exception_handler(_Refused)
+    async def explain(request: Request, error: Any) -> Response:
+        return _error(error.code, str(error))
+
+
+def _add_pages(app, model, metrics_text):
+    @app.get('/')
+    async def show_page() -> Response:
+        return Response(_PAGE.read_bytes(), headers={'content-security-policy': _POLICY}, media_type='text/html')
+
+    @app.get('/form')
+    async def show_form() -> Response:
+        return _json(rest.to_body(model.form))
+
+    @app.get('/healthz')
+    async def health() -> Response:
+        return Response('ok\n', media_type='text/plain')
+
+    @app.get('/metrics')
+    async def show_metrics() -> Response:
+        return Response(metrics_text(), headers={'content-type': _TEXT})
+
+
+def _add_descriptions(app, model):
+    @app.get('/v1/models/{name}')
+    @app.get('/v1/models/{name}/versions/{step}')
+    async def show_status(name: str, step: str | None = None) -> Response:
+        _check_model(model, name, step)
+        return _json(rest.to_body(rest.status(model.step)))
+
+    @app.get('/v1/models/{name}/metadata')
+    @app.get('/v1/models/{name}/versions/{step}/metadata')
+    async def show_metadata(name: str, step: str | None = None) -> Response:
+        _check_model(model, name, step)
+        return _json(rest.to_body(rest.metadata(model.name, model.step, model.inputs, model.outputs)))
 
 
 def _json(body: bytes) -> Response:
