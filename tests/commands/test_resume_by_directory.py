@@ -82,7 +82,7 @@ def test_flags_that_are_not_given_are_those_of_the_run(directory, given, has_che
             {},
             '--early_stopping_patience requires --schedule=train_and_evaluate or dry_run, not',
         ),
-        ([], {'num_towers': 0}, '/flags.json: num_towers: 0 is not an integer in the range'),
+        ([], {'num_towers': -1}, '/flags.json: num_towers: -1 is not an integer in the range'),
         ([], {'eval_steps': 'x'}, '/flags.json: eval_steps: '),
         ([], {'replaced_defaults': 3}, '/flags.json: replaced_defaults must be a JSON object; delete it, or choose another'),
         (['--overwrite'], {}, ' has --model=mlp and --dataset=table: give both, or others, to start over'),
