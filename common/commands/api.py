@@ -41,7 +41,7 @@ from estimator_trainer.common.report import page
 from estimator_trainer.common.report.compared import as_dicts
 from estimator_trainer.common.report.notebook import Shown, ShownPath
 from estimator_trainer.common.runs import chosen_checkpoint, saved_flags
-from estimator_trainer.common.runs.report import overview
+from estimator_trainer.common.runs.report import mistakes_page, overview
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.history import History, read_history
@@ -161,6 +161,23 @@ class Run:
         page.check_installed('run.plot()')
         with naming_arguments():
             return self._shown(tiles=[])
+
+    def mistakes(self, count: int = 24, split: str | None = None, checkpoint: str | None = None) -> Shown:
+        """Returns the examples of a split with the largest losses, which a notebook shows, with labels and predictions.
+
+        Args:
+          count: how many, at most.
+          split: by default the one that the training has evaluated.
+          checkpoint: as for `evaluate`.
+
+        Raises:
+          UsageError, RunError: jinja2 is missing, or as for `evaluate`.
+        """
+        page.check_installed('run.mistakes()')
+        if count < 1:
+            raise UsageError(f'count={count} must be at least 1')
+        with self._opened({'schedule': 'report', 'predict_split': split, 'checkpoint': checkpoint}) as experiment:
+            return Shown(mistakes_page(experiment, count), f'{self!r}: the worst mistakes')
 
     def _shown(self, most=None, **changed):
         checkpoints.require_checkpoint(self.output_dir)

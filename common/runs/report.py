@@ -15,7 +15,7 @@ from estimator_trainer.common.report.curves import Best
 from estimator_trainer.common.runs import chosen_checkpoint, saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.inference_schedules import check_finite
-from estimator_trainer.common.runs.reported_predictions import parts_of_predictions
+from estimator_trainer.common.runs.reported_predictions import parts_of_mistakes, parts_of_predictions
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_dir
 from estimator_trainer.common.storage.history import read_history
 from estimator_trainer.common.storage.metrics import read_evaluations
@@ -60,6 +60,18 @@ def overview(output_dir: str, model: str, dataset: str) -> dict[str, Any]:
         'curves': charts,
         'omitted_curves': omitted,
     }
+
+
+def mistakes_page(experiment: Experiment, count: int) -> str:
+    """Returns a page with the worst mistakes alone, up to `count`, for a notebook."""
+    check_finite(experiment.source, experiment.options.predict_split)
+    output_dir, given, params = experiment.estimator.model_dir, experiment.options.checkpoint, experiment.source.params
+
+    def render(checkpoint):
+        parts = parts_of_mistakes(experiment, checkpoint, count)
+        return page.render({'model': params.model, 'dataset': params.dataset, **parts}, 'mistakes.html.jinja')
+
+    return chosen_checkpoint.use(output_dir, given, render)
 
 
 def _parts_of_run(output_dir: str, source: DataSource) -> dict[str, Any]:

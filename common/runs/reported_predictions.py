@@ -28,24 +28,38 @@ def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, A
     """Returns the variables of the page that come from the predictions of a checkpoint for --predict_split."""
     source, split = experiment.source, experiment.options.predict_split
     names = source.params.metadata.get('class_names')
-    predictions = predict_split(experiment.estimator, source, split, checkpoint)
-    bar = make_bar(predictions, desc='Predicting', unit='ex', leave=False)
-    found = predicted.collect(bar, mistakes.MAX_MISTAKES)
+    found = _collect(experiment, checkpoint, mistakes.MAX_MISTAKES)
     worst = _worst(experiment, checkpoint, found) if found else []
     importances = _importances(experiment, checkpoint, found) if found else None
     order = [one.column for one in importances.columns] if importances else _columns(source)
-    columns = [name for name in order if any(name in one.cells for one in worst)]
     return {
         'split': split,
         'predicted_step': checkpoints.global_step(checkpoint),
         'predicted': found,
         'classification': classification.figures(found, names) if found and found.classes is not None else None,
         'regression': regression.figures(found) if found and found.values is not None else None,
-        'mistakes': worst,
-        'mistake_columns': columns[:_MAX_COLUMNS],
-        'omitted_columns': len(columns[_MAX_COLUMNS:]),
         'importances': importances,
+        **_shown(worst, order),
     }
+
+
+def parts_of_mistakes(experiment: Experiment, checkpoint: str, count: int) -> dict[str, Any]:
+    """Returns the variables of the page for the examples of --predict_split with the largest losses, alone."""
+    found = _collect(experiment, checkpoint, count)
+    worst = _worst(experiment, checkpoint, found) if found else []
+    return {'classification': found and found.classes is not None, **_shown(worst, _columns(experiment.source))}
+
+
+def _collect(experiment, checkpoint, count):
+    """Returns the predictions of --predict_split, with the worst ones; None if they cannot be compared with labels."""
+    predictions = predict_split(experiment.estimator, experiment.source, experiment.options.predict_split, checkpoint)
+    return predicted.collect(make_bar(predictions, desc='Predicting', unit='ex', leave=False), count)
+
+
+def _shown(worst, order):
+    columns = [name for name in order if any(name in one.cells for one in worst)]
+    shown, left_out = columns[:_MAX_COLUMNS], columns[_MAX_COLUMNS:]
+    return {'mistakes': worst, 'mistake_columns': shown, 'omitted_columns': len(left_out)}
 
 
 def _worst(experiment: Experiment, checkpoint: str, found: Predicted) -> list[Mistake]:

@@ -52,6 +52,8 @@ def test_the_notebook_shows_what_it_says(tmp_path, data_dir, monkeypatch):
         assert shown in text('save_summary_steps=10')
     (curves,) = outputs('run.plot()')
     assert curves['text/html'].startswith('<iframe srcdoc=') and 'accuracy by step: training goes from' in curves['text/html']
+    *_, mistakes = outputs('run.mistakes')  # After the progress bar.
+    assert 1 < mistakes['text/html'].count('predicted ') <= 30 and 'Worst mistakes' in mistakes['text/html']
     sheet, weights = (image(part) for part in ('Image.open', 'moveaxis'))
     assert sheet.width > 500 and sheet.height > 500 and weights.size == (840, 84)
     assert text('ImageDraw.Draw(image)').strip().startswith('A vertical line is a 1')

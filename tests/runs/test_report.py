@@ -90,13 +90,18 @@ def table(tmp_path_factory):
     return directory
 
 
-def test_a_table_with_hostile_names_has_a_whole_page(table):
+def test_a_table_with_hostile_names_has_a_whole_page(table, tmp_path):
     path = api.load(str(table / 'run')).report()
     assert path == str(table / 'run' / 'report.html') and not [*table.glob('run/*.part')]
     found = Page(path).check()
     assert _framed(path) == (found.content, path)
     for title in ('Training', 'Predictions', 'Confusion matrix', 'By class', 'Worst mistakes', 'Which inputs matter', 'Data'):
         assert title in found.titles()
+    page_of_mistakes, _ = _framed(api.load(str(table / 'run')).mistakes(3))
+    (tmp_path / 'mistakes.html').write_text(page_of_mistakes)
+    worst = Page(tmp_path / 'mistakes.html').check()
+    assert worst.titles() == ['Worst mistakes'] and len(worst.rows('mistakes')) == 4  # With the names of the columns.
+    assert worst.rows('mistakes')[1][:3] == found.rows('mistakes')[1][:3]
     for text in (
         CLASS,
         CITY,
@@ -215,6 +220,8 @@ def test_a_notebook_shows_the_state_and_the_curves_of_a_run(trained_run, monkeyp
     assert title == repr(found.plot()) and title.startswith(f"Run('{output}'): finished, ")
     assert 'polynomial on polynomial' in summary and 'last loss' in summary and 'last loss' not in curves
     assert summary.count('<figure') == 2 < curves.count('<figure')
+    with pytest.raises(UsageError, match='^count=0 must be at least 1$'):
+        found.mistakes(0)
     monkeypatch.setitem(sys.modules, 'jinja2', None)
     monkeypatch.setattr(page, 'is_installed', lambda: False)
     assert found._repr_html_() is None
