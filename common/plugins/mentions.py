@@ -27,7 +27,7 @@ def unmentioned(names: Iterable[str], modules: Iterable[Any]) -> set[str]:
     """
     found = set(names)
     paths = [getattr(_module_of(module), '__file__', None) for module in modules]
-    if not found or None in paths:
+    if not found or not paths or None in paths:
         return set()
     try:
         own = {os.path.abspath(str(path)) for path in paths}

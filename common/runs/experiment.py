@@ -20,7 +20,6 @@ from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import make_input_fn
 from estimator_trainer.common.pipeline.share import Share
 from estimator_trainer.common.pipeline.size import count_examples, fits_cache
-from estimator_trainer.common.plugins.mentions import unmentioned
 from estimator_trainer.common.runs import chosen_checkpoint, parallelism
 from estimator_trainer.common.runs.estimators import make_estimators
 from estimator_trainer.common.runs.length import measure
@@ -31,7 +30,6 @@ from estimator_trainer.common.training import exact_program
 from estimator_trainer.common.training.parallel import tower_devices
 from estimator_trainer.common.training.session_config import make_session_config
 from estimator_trainer.common.training.training import Training
-from estimator_trainer.hparams.defaults import DEFAULTS
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -109,7 +107,7 @@ def make_experiment(
         options = dataclasses.replace(options, warm_start_from='')
     elif options.warm_start_from and schedule.trains:
         options = dataclasses.replace(options, warm_start_from=chosen_checkpoint.weights_of(options.warm_start_from))
-    times, own = Times(), [name for name in source.given if name not in DEFAULTS]
+    times = Times()
     training = Training(
         options,
         total_steps=length.train_steps,
@@ -120,7 +118,7 @@ def make_experiment(
         stop=stop,
         on_metrics=on_metrics,
         given=source.given,
-        unmentioned=unmentioned(own, [model, source.module]),
+        modules=[model, source.module],
         status=status,
         times=times,
     )

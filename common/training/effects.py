@@ -50,14 +50,14 @@ def check_effects(
       names_read, makes_batches: as for `unused`.
       given: {name: where it was given}, from `hparams.origins`.
       has_begun: whether the run resumes.
-      unmentioned: names of the modules' own that their sources do not mention: nothing can read them later.
+      unmentioned: names of the modules' own that nothing has read or can read, see `unmentioned`.
 
     Raises:
       UsageError: some have none.
     """
     defaults, mistakes = HParams(DEFAULTS), []
-    for name in (*unused(names_read, makes_batches), *(name for name in unmentioned if name not in names_read)):
-        replaced = '' if name in unmentioned else _replaced(name, model, params, makes_batches)
+    for name in (*unused(names_read, makes_batches), *unmentioned):
+        replaced = _replaced(name, model, params, makes_batches)
         if replaced and params[name] != defaults[name]:
             mistakes.append(replaced)
         elif name in given:
@@ -85,7 +85,9 @@ def warn_of_unread(model: Any, params: HParams, names_read: Collection[str], giv
 
 
 def _replaced(name, model, params, makes_batches):
-    """Returns what is wrong if a module makes what a hyper-parameter is for; '' if none does."""
+    """Returns what is wrong if a module makes what a hyper-parameter of the framework is for; '' if none does."""
+    if name not in DEFAULTS:
+        return ''
     if name in _OF_BATCHES and makes_batches:
         kind, made = 'dataset', 'the batches'
     elif model is None:

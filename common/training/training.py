@@ -16,6 +16,7 @@ from estimator_trainer.common.monitoring.summaries import Length, TrainingSummar
 from estimator_trainer.common.monitoring.times import Times
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.options.values import parse_steps
+from estimator_trainer.common.plugins.mentions import unmentioned
 from estimator_trainer.common.processor import has_bfloat16
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.checkpoints import has_checkpoint
@@ -70,7 +71,7 @@ class Training:
       on_metrics: see TrainingSummaries.
       status, times: likewise.
       given: see `hparams.origins`.
-      unmentioned: see `effects.check_effects`.
+      modules: the model and dataset modules.
     """
 
     options: Options
@@ -84,12 +85,14 @@ class Training:
     status: StatusFile = dataclasses.field(default_factory=StatusFile)
     times: Times = dataclasses.field(default_factory=Times)
     given: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    unmentioned: Collection[str] = ()
+    modules: Sequence[Any] = ()
 
     def check_effects(self, model: Any, params: HParams, names_read: Collection[str], output_dir: str) -> None:
         """Checks that hyper-parameters have an effect, see `effects`; only the chief knows whether the run is new."""
         has_begun = not self.task.is_chief or has_checkpoint(output_dir) and not self.options.overwrite
-        check_effects(model, params, names_read, self.has_input_fn, self.given, has_begun, self.unmentioned)
+        unread = [name for name in self.given if name not in DEFAULTS and name not in names_read]
+        lost = sorted(unmentioned(unread, self.modules))
+        check_effects(model, params, names_read, self.has_input_fn, self.given, has_begun, lost)
 
     def make_spec(self, step: Step, params: HParams, config: tf.estimator.RunConfig) -> tf.estimator.EstimatorSpec:
         """Returns the EstimatorSpec of a step, with its hooks. Adds the step's loss to the mean for the log."""
