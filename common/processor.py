@@ -1,6 +1,7 @@
-"""The processor: its cores, and its instruction sets for matrices."""
+"""The processor: its cores, its name, and its instruction sets for matrices."""
 
 import os
+import platform
 import re
 
 _CPUINFO = '/proc/cpuinfo'
@@ -11,16 +12,26 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
 
 
+def name() -> str:
+    """Returns the processor's name, or that of its architecture."""
+    return _find('model name', _CPUINFO) or platform.machine()
+
+
 def flags(path: str = _CPUINFO) -> set[str]:
     """Returns the processor's features by Linux's names, such as 'avx512f'; an empty set where they are unknown."""
-    try:
-        with open(path, encoding='utf-8') as file:
-            found = re.search(r'^flags\s*:(.*)', file.read(), re.MULTILINE)
-    except OSError:
-        return set()
-    return set(found[1].split()) if found else set()
+    return set(_find('flags', path).split())
 
 
 def has_bfloat16(path: str = _CPUINFO) -> bool:
     """Whether the processor has instructions for bfloat16; False if that is unknown."""
     return not flags(path).isdisjoint({'avx512_bf16', 'amx_bf16'})
+
+
+def _find(key, path):
+    """Returns what Linux says of the first core; '' where that is unknown."""
+    try:
+        with open(path, encoding='utf-8') as file:
+            found = re.search(rf'^{key}\s*:(.*)', file.read(), re.MULTILINE)
+    except OSError:
+        return ''
+    return found[1].strip() if found else ''

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 import estimator_trainer
+from estimator_trainer.common import processor
 from estimator_trainer.common.errors import in_one_line
 from estimator_trainer.common.files import dumps
 from estimator_trainer.common.inference.model_card import versions
@@ -134,20 +135,11 @@ def environment() -> list[tuple[str, str]]:
     return [
         ('written', f'{status.now():%Y-%m-%d %H:%M:%S} UTC'),
         *versions().items(),
-        ('processor', f'{_processor()}, {os.cpu_count()} cores'),
+        ('processor', f'{processor.name()}, {os.cpu_count()} cores'),
         *([('GPUs', str(gpus))] if gpus else []),
         ('system', platform.platform()),
         ('host', socket.gethostname()),
     ]
-
-
-def _processor():
-    try:
-        with open('/proc/cpuinfo', encoding='utf-8') as file:
-            names = [line.partition(':')[2].strip() for line in file if line.startswith('model name')]
-    except OSError:
-        names = []
-    return names[0] if names else platform.machine()
 
 
 def commands(output_dir: str, steps: int, patterns: Sequence[str]) -> list[tuple[str, str]]:
