@@ -55,7 +55,7 @@ def random_ops(definition: tf.GraphDef) -> Iterator[tuple[str, str, bool]]:
         node = pending.pop()
         if 'seed2' in node.attr and not (node.op.startswith('CudnnRNN') and not node.attr['dropout'].f):
             yield node.name, node.op, bool(node.attr['seed'].i or node.attr['seed2'].i)
-        for name in _called_functions(node):
+        for name in called_functions(node):
             pending += functions.pop(name, [])
 
 
@@ -76,8 +76,8 @@ def empty_constants(definition: tf.GraphDef, scope: str) -> None:
                     value.ClearField(field)
 
 
-def _called_functions(node):
-    """Yields the names of the functions that a node calls."""
+def called_functions(node: tf.NodeDef) -> Iterator[str]:
+    """Yields the names of the functions that a node may call, among others."""
     yield node.op
     for value in node.attr.values():
         yield from (function.name for function in (value.func, *value.list.func))

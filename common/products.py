@@ -5,6 +5,8 @@ import math
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.graphs import called_functions
+
 LARGE = 10**8  # Floating-point operations of a product that is worth sharing between threads.
 _CONVOLUTIONS = ('Conv2D', 'Conv3D', 'DepthwiseConv2dNative')
 _PRODUCTS = ('MatMul', 'BatchMatMul', 'BatchMatMulV2', 'BatchMatMulV3')
@@ -24,11 +26,10 @@ def _all_ops(graph: tf.Graph) -> Iterator[tf.Operation]:
     while pending:
         for op in pending.pop().get_operations():
             yield op
-            for value in op.node_def.attr.values():
-                for function in (value.func, *value.list.func):
-                    if function.name and function.name not in seen and (called := graph._get_function(function.name)):
-                        seen.add(function.name)
-                        pending.append(called.graph)
+            for name in called_functions(op.node_def):
+                if name and name not in seen and (called := graph._get_function(name)):
+                    seen.add(name)
+                    pending.append(called.graph)
 
 
 def _operations(op, batch_size):
