@@ -85,7 +85,7 @@ def _raw(source, specs):
         features = source.module.from_raw(source.params, inputs)
         return dataset_contract.check_raw_features(features, specs, source.params)
 
-    return Signature(dataset_contract.check_raw_specs(source.module.raw_specs(source.params), source.params), to_features)
+    return Signature(source.raw_specs(), to_features)
 
 
 def _of_examples(source, specs):

@@ -121,6 +121,14 @@ class DataSource:
         """Whether the module has `raw_specs` and `from_raw`, which convert raw inputs to features."""
         return hasattr(self.module, 'raw_specs') and hasattr(self.module, 'from_raw')
 
+    def raw_specs(self) -> dict[str, tf.TensorSpec]:
+        """Returns {name: tf.TensorSpec [batch, ...]} of the raw inputs; {} if it takes none.
+
+        Raises:
+          UsageError: the module's are malformed.
+        """
+        return dataset_contract.check_raw_specs(self.module.raw_specs(self.params), self.params) if self.takes_raw() else {}
+
     def has_images(self) -> bool:
         """Whether the module's `image_features` converts raw images to features."""
         if not hasattr(self.module, 'image_features'):

@@ -1,6 +1,6 @@
 """The parts of a report that come from the predictions of a split: figures, the worst mistakes, the importance of columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 import functools
 from typing import Any
 
@@ -73,13 +73,9 @@ def _worst(experiment: Experiment, checkpoint: str, found: Predicted) -> list[Mi
     ]
 
 
-def _raw_specs(source: DataSource) -> Mapping[str, tf.TensorSpec]:
-    return source.module.raw_specs(source.params) if source.takes_raw() else {}
-
-
 def _columns(source: DataSource) -> list[str]:
     """Returns the names of the raw inputs but for pictures, whose specs have a name or more than one number in a row."""
-    return [name for name, spec in _raw_specs(source).items() if not spec.name and spec.shape.rank <= 2]
+    return [name for name, spec in source.raw_specs().items() if not spec.name and spec.shape.rank <= 2]
 
 
 def _records(source: DataSource, split: str, places: Sequence[int]) -> list[Any]:
@@ -95,7 +91,7 @@ def _records(source: DataSource, split: str, places: Sequence[int]) -> list[Any]
 def _importances(experiment: Experiment, checkpoint: str, found: Predicted) -> Importances | None:
     """Measures the importance of the columns of a table, if there are several; None for other data."""
     source, columns = experiment.source, _columns(experiment.source)
-    if len(columns) < 2 or len(columns) < len(_raw_specs(source)):  # Pictures would take long.
+    if len(columns) < 2 or len(columns) < len(source.raw_specs()):  # Pictures would take long.
         return None
     chosen = np.unique(np.linspace(0, len(found.labels) - 1, min(len(found.labels), _SHUFFLED)).astype(int))
     records = _records(source, experiment.options.predict_split, found.places[chosen].tolist())

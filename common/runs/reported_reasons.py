@@ -71,7 +71,7 @@ def _explain_text(experiment, checkpoint, records) -> Explain | None:
 
 def _text_input(source: DataSource) -> str:
     """Returns the name of the only raw input, if that is a text, or ''."""
-    specs = source.module.raw_specs(source.params) if source.takes_raw() else {}
+    specs = source.raw_specs()
     found = [name for name, spec in specs.items() if spec.dtype == tf.string and spec.shape.rank == 1 and not spec.name]
     return found[0] if len(specs) == len(found) == 1 else ''
 
