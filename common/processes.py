@@ -132,11 +132,3 @@ def run_and_exit(main: Callable[[], int]) -> None:
         traceback.print_exc()
         code = 1
     exit_process(code)
-
-
-def separate_threads() -> None:
-    """Gives the sessions of this process threads of their own, unless it has computed something before.
-
-    By default, all share the threads of the first.
-    """
-    os.environ['TF_OVERRIDE_GLOBAL_THREADPOOL'] = '1'  # Read when a process makes its first device.

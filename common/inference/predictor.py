@@ -13,7 +13,7 @@ from estimator_trainer.common.errors import RunError, describe, first_line
 from estimator_trainer.common.files import stamp
 from estimator_trainer.common.inference.arrays import cast, wrong
 from estimator_trainer.common.inference.session_calls import Call, make_call
-from estimator_trainer.common.processes import check_not_forked, separate_threads
+from estimator_trainer.common.processes import check_not_forked
 from estimator_trainer.common.products import LARGE, largest_product
 from estimator_trainer.common.storage.best_checkpoint import best_record, find_best, intact_best
 from estimator_trainer.common.storage.checkpoints import latest_intact
@@ -67,7 +67,6 @@ class Predictor:
         self._record = best_record(directory) if follows_best else os.path.join(directory, 'checkpoint')  # That both read.
         self._lock = threading.Lock()
         config = estimator.config
-        separate_threads()
         with tf.Graph().as_default() as self._graph:
             tf.set_random_seed(config.tf_random_seed)
             tf.train.create_global_step()

@@ -8,7 +8,6 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.options.table import Options
-from estimator_trainer.common.processes import separate_threads
 from estimator_trainer.common.training.parallel import tower_devices
 
 _MANY = 32
@@ -81,7 +80,7 @@ def _set_threads(config, options):
     config.inter_op_parallelism_threads = options.inter_op_threads
     config.use_per_session_threads = options.inter_op_threads > 0
     config.intra_op_parallelism_threads = options.intra_op_threads
-    separate_threads()
+    os.environ['TF_OVERRIDE_GLOBAL_THREADPOOL'] = '1'  # Read when a process makes its first device.
     if options.intra_op_threads:
         if not has_threads_per_session():
             tf.logging.warning(
