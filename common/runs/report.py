@@ -1,8 +1,9 @@
 """The schedule report: what the output_dir of a run has, and the predictions of a split, as one HTML page."""
 
+from collections.abc import Mapping, Sequence
 import functools
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -38,6 +39,20 @@ def _write(experiment, checkpoint):
     return {'global_step': checkpoints.global_step(checkpoint), 'report': path}
 
 
+class _Records(NamedTuple):
+    """What a run has written about itself: its flags, its status, all evaluations and the best one."""
+
+    flags: Mapping[str, Any]
+    status: Mapping[str, Any]
+    evaluations: Sequence[Mapping[str, Any]]
+    best: Mapping[str, Any] | None
+
+
+def _read(output_dir):
+    evaluations, best = read_evaluations(output_dir), best_checkpoint.evaluation(output_dir)
+    return _Records(saved_flags.load(output_dir), facts.read_status(output_dir), evaluations, best)
+
+
 def overview(output_dir: str, model: str, dataset: str) -> dict[str, Any]:
     """Returns the variables of the page that say how a run is: its state, the latest and best metrics, and the curves.
 
@@ -45,16 +60,19 @@ def overview(output_dir: str, model: str, dataset: str) -> dict[str, Any]:
       output_dir: of a run with a checkpoint.
       model, dataset: their names.
     """
-    saved, status = saved_flags.load(output_dir), facts.read_status(output_dir)
-    objective, split = parse_objective(saved.get('best_metric')), (saved.get('eval_splits') or ['eval'])[0]
-    evaluations, best = read_evaluations(output_dir), best_checkpoint.evaluation(output_dir)
+    return _overview(_read(output_dir), output_dir, model, dataset)
+
+
+def _overview(found, output_dir, model, dataset):
+    flags, status, evaluations, best = found
+    objective, split = parse_objective(flags.get('best_metric')), (flags.get('eval_splits') or ['eval'])[0]
     charts, omitted = curves.draw(read_history(output_dir), Best(objective, split, best['global_step'] if best else None))
     step, end = status.get('global_step') or checkpoints.steps(output_dir)[-1], status.get('train_steps')
     return {
         'output_dir': output_dir,
         'model': model,
         'dataset': dataset,
-        'state': facts.state_of(status, saved.get('early_stopping_patience', 0)),
+        'state': facts.state_of(status, flags.get('early_stopping_patience', 0)),
         'steps': f'{step:,} of {end:,} steps' if end else f'{step:,} steps',
         'tiles': facts.tiles(evaluations[-1] if evaluations else None, best, split, objective.metric),
         'curves': charts,
@@ -76,18 +94,19 @@ def mistakes_page(experiment: Experiment, count: int) -> str:
 
 def _parts_of_run(output_dir: str, source: DataSource) -> dict[str, Any]:
     """Returns the variables of the page that come from the files of a run."""
-    saved, status, params = saved_flags.load(output_dir), facts.read_status(output_dir), source.params
-    columns, metrics = curves.of_metrics(read_evaluations(output_dir), best_checkpoint.evaluation(output_dir))
+    found, params = _read(output_dir), source.params
+    flags, status, evaluations, best = found
+    columns, metrics = curves.of_metrics(evaluations, best)
     end = status.get('train_steps') or status.get('global_step') or checkpoints.steps(output_dir)[-1]
     patterns = [*getattr(source.module, 'INPUT_PATTERNS', ())]
     return {
-        **overview(output_dir, params.model, params.dataset),
+        **_overview(found, output_dir, params.model, params.dataset),
         'metric_columns': columns,
         'metrics': metrics,
         'summary': _summary(output_dir, source),
-        'hparams': facts.changed(params, saved.get(saved_flags.REPLACED, {})),
+        'hparams': facts.changed(params, flags.get(saved_flags.REPLACED, {})),
         'overridden': facts.overridden(overrides.read_history(run_dir.hparams_path(output_dir))),
-        'flags': facts.flags_of(saved, vars(Options())),
+        'flags': facts.flags_of(flags, vars(Options())),
         'time': facts.time_of(status),
         'shares': facts.time_by_part(output_dir),
         'environment': facts.environment(),
