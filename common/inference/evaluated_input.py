@@ -1,11 +1,13 @@
 """The input of an evaluation: a tf.data.Dataset, or tensors of an Estimator program."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+import contextlib
 from typing import Any, NamedTuple
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.console import errors_only
 from estimator_trainer.common.graphs import ancestors
 from estimator_trainer.common.plugins.estimator_contract import split_batch
 from estimator_trainer.common.records.elements import INFINITE
@@ -29,6 +31,15 @@ class Input(NamedTuple):
     initializer: tf.Operation
     can_restart: bool
     cardinality: Callable[[], tf.Tensor]
+
+
+@contextlib.contextmanager
+def aside(input_fn: Callable[[], Any], seed: int) -> Iterator[tuple[tf.Graph, Input]]:
+    """Yields a graph of its own, the default one in the block, with the Input of an input_fn; only errors are logged there."""
+    with errors_only(), tf.Graph().as_default() as graph:
+        tf.set_random_seed(seed)
+        tf.train.create_global_step()
+        yield graph, open_input(input_fn())
 
 
 def open_input(made: Any) -> Input:

@@ -9,8 +9,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
-from estimator_trainer.common.console import errors_only
-from estimator_trainer.common.inference.evaluated_input import open_input
+from estimator_trainer.common.inference.evaluated_input import aside
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.plugins.estimator_contract import named
@@ -51,10 +50,7 @@ def chosen(
         return _fill(options, Parallelism())
     params, found = source.params, Parallelism()
     # The training reports the errors.
-    with contextlib.suppress(Exception), errors_only(), seeded(params.seed), tf.Graph().as_default() as graph:
-        tf.set_random_seed(params.seed)
-        tf.train.create_global_step()
-        batch = open_input(input_fn())
+    with contextlib.suppress(Exception), seeded(params.seed), aside(input_fn, params.seed) as (graph, batch):
         features, labels = Features(named(batch.features, 'features')), Labels(named(batch.labels, 'label'))
         build_networks(model, [], features, labels, tf.estimator.ModeKeys.TRAIN, params)
         found = choose(graph, options.precision, params.batch_size, num_cores())

@@ -6,9 +6,8 @@ import contextlib
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.training_task import ALONE
-from estimator_trainer.common.console import errors_only
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.inference.evaluated_input import open_input
+from estimator_trainer.common.inference.evaluated_input import aside
 from estimator_trainer.common.monitoring.summaries import close_writers
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.paths import real
@@ -46,10 +45,7 @@ def build_graphs(experiment: Experiment) -> None:
     estimator = experiment.estimator
     if experiment.task is not ALONE or not run_files.is_run(estimator.model_dir):
         return
-    with errors_only(), tf.Graph().as_default():  # The training says the rest.
-        tf.set_random_seed(estimator.config.tf_random_seed)
-        tf.train.create_global_step()
-        batch = open_input(experiment.train_input_fn())
+    with aside(experiment.train_input_fn, estimator.config.tf_random_seed) as (_, batch):  # The training says the rest.
         estimator.model_fn(batch.features, batch.labels, tf.estimator.ModeKeys.TRAIN, estimator.config)
     for evaluator in experiment.evaluators:
         evaluator.metric_names()  # It keeps its graph.
