@@ -9,7 +9,6 @@ to recognize most objects, and a tenth of the work of 224 pixels.
 import collections
 from collections.abc import Iterator
 import functools
-import math
 import os
 from typing import Any
 
@@ -33,7 +32,6 @@ _DARK = (
 )
 _MAX_LOGGED = 5
 _MAX_SHOWN = 50  # Classes of the summary.
-_FEW_STEPS = 1000  # A network with batch norm needs as many to do well on others.
 _VERSION = 2  # Of the converted pictures: a change converts them anew.
 
 
@@ -144,7 +142,7 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
 
 
 def summary(data_dir: str, params: HParams) -> str:
-    """Returns the number of pictures of each class and split, and a longer training if they are few."""
+    """Returns the number of pictures of each class and split."""
     del data_dir
     folders = _scan(params)
     counts = {split: collections.Counter(file.label for file in files) for split, files in folders.splits.items()}
@@ -153,18 +151,7 @@ def summary(data_dir: str, params: HParams) -> str:
         lines.append(f'{name}: {", ".join(f"{found[label]:,}" for found in counts.values())}')
     if len(folders.class_names) > _MAX_SHOWN:
         lines.append(f'... and {len(folders.class_names) - _MAX_SHOWN:,} more classes')
-    return '\n'.join([*lines, *_shortness(len(folders.splits[params.train_split]), params), ''])
-
-
-def _shortness(num_pictures, params):
-    """Returns a line that names the epochs that make _FEW_STEPS, if the run has fewer."""
-    steps = math.ceil(num_pictures * params.num_epochs / params.batch_size)
-    if params.train_steps or steps >= _FEW_STEPS:
-        return []
-    epochs = math.ceil(_FEW_STEPS * params.batch_size / num_pictures)
-    return [
-        f'{num_pictures} pictures are few: {steps} steps, in {params.num_epochs:g} epochs; --num_epochs={epochs} trains longer'
-    ]
+    return '\n'.join([*lines, ''])
 
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:

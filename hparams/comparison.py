@@ -39,7 +39,7 @@ def compare(
         saved = HParams({**DEFAULTS, **added, **renamed(content, params)})  # Files of older versions lack some.
     except ValueError as error:
         raise UsageError(f'{error}; choose another --output_dir') from None
-    names = _differing(saved, params, ('train_steps', 'num_epochs', *free))
+    names = _differing(saved, params, ('train_steps', 'num_epochs', 'min_steps', *free))
     names = [name for name in names if name in ('model', 'dataset')] or names  # Others follow from these.
     if names:
         is_other_data = any(saved.get(key) and params[key] not in ('', saved[key]) for key in params if _names_data(key))

@@ -42,6 +42,9 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         # Length of the run.
         'train_steps': HParam(0, 'The step at which training ends; with 0, num_epochs decides. Has its own flag.', minimum=0),
         'num_epochs': HParam(10.0, 'The epochs after which training ends. Has its own flag.', minimum=0),
+        'min_steps': HParam(
+            0, 'The least number of steps, where the epochs are those of a set: small datasets need more.', minimum=0
+        ),
         # Input.
         'train_split': HParam('train', 'The split to train on.'),
         'batch_size': HParam(
@@ -203,7 +206,7 @@ DEFAULTS: Mapping[str, Any] = types.MappingProxyType({name: entry.default for na
 
 # Hyper-parameters that included datasets gained later, with what older runs did.
 ADDED: Mapping[str, Any] = types.MappingProxyType(
-    {'table_file': '', 'missing': (), 'decimal': '', 'dates': '', 'tokens': 'words', 'max_length': 400}
+    {'min_steps': 0, 'table_file': '', 'missing': (), 'decimal': '', 'dates': '', 'tokens': 'words', 'max_length': 400}
 )
 # Old names in the files of older runs. A module may define its own hyper-parameters of these names.
 RENAMED: Mapping[str, str] = types.MappingProxyType(

@@ -73,8 +73,8 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
 
     check_all(functools.partial(merge, key, value) for key, value in changes.items())
     merged = expanded(merged)
-    if 'num_epochs' in changes and 'train_steps' not in changes:
-        merged['train_steps'] = 0  # Steps take precedence over epochs, but not those of an earlier layer.
+    if 'num_epochs' in changes:  # Steps take precedence over epochs, but not those of an earlier layer.
+        merged |= {name: 0 for name in ('train_steps', 'min_steps') if name not in changes}
     return merged
 
 

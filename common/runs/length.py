@@ -46,11 +46,17 @@ def measure(source: DataSource, options: Options) -> RunLength:
         num_examples = count_examples(source, params.train_split, _needed_examples(params, schedule))
         if not schedule.is_dry_run:
             train_steps = _train_steps(params, num_examples)
-    save_steps = options.save_checkpoints_steps or _epoch_steps(params, num_examples)
+    epoch_steps = _epoch_steps(params, num_examples)
+    if num_examples and not schedule.is_dry_run and not params.train_steps and train_steps < params.min_steps:
+        if schedule.trains:
+            _warn_of_few(params, num_examples)
+        epoch_steps = math.ceil(epoch_steps * params.min_steps / train_steps)  # As many checkpoints as without.
+        train_steps = params.min_steps
+    save_steps = options.save_checkpoints_steps or epoch_steps
     if schedule.trains and not options.save_checkpoints_steps and train_steps > _MANY * save_steps:
         tf.logging.warning(
-            'An epoch has %d steps, so this run saves a checkpoint %d times, and may evaluate each: '
-            '--save_checkpoints_steps=%d is faster.',
+            'This run saves a checkpoint every %d steps, %d in all, and may evaluate each: a larger --save_checkpoints_steps, '
+            'such as %d, is faster.',
             *(save_steps, train_steps // save_steps, math.ceil(train_steps / 10)),
         )
     trained_examples = _trained_examples(num_examples, params, options)
@@ -61,6 +67,14 @@ def _given_steps(params):
     if params.train_steps:
         return params.train_steps
     raise UsageError(f'--dataset={params.dataset} has input_fn(), so epochs are undefined: set --train_steps')
+
+
+def _warn_of_few(params, num_examples):
+    tf.logging.warning(
+        'The epochs of %d examples are short, so this run has %d, which make min_steps=%d, rather than %g: --num_epochs sets '
+        'their number.',
+        *(num_examples, params.min_steps * params.batch_size // num_examples, params.min_steps, params.num_epochs),
+    )
 
 
 def _needed_examples(params, schedule):

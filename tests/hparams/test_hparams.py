@@ -32,6 +32,8 @@ def test_later_layers_of_hparams_win_and_their_epochs_over_steps(tmp_path):
     assert make('num_epochs=2,train_steps=7', model=model).train_steps == 7
     assert make(model=model, num_epochs=2.0).train_steps == 0
     assert make(model=model, num_epochs=2.0, train_steps=9).train_steps == 9
+    least = write_set(tmp_path, {'num_epochs': 40, 'min_steps': 100})
+    assert [make(text, set_name=least).min_steps for text in ('', 'num_epochs=2', 'num_epochs=2,min_steps=7')] == [100, 0, 7]
 
 
 def test_the_values_of_a_run_come_before_the_set_that_is_given_and_in_place_of_the_default_one(tmp_path):
@@ -229,7 +231,7 @@ def test_compare_names_each_differing_key_except_the_length_of_the_run(tmp_path)
         assert part in str(error.value)
     assert 'batch_size' not in str(error.value)
     build.save(make(), path)
-    comparison.compare(make('train_steps=5,num_epochs=7'), path)
+    comparison.compare(make('train_steps=5,num_epochs=7,min_steps=9'), path)
     assert comparison.compare(make('batch_size=5'), path, free=['batch_size']) == make()
     build.save({key: value for key, value in make().items() if key != 'ema_decay'}, path)  # As of an older version.
     comparison.compare(make(), path)

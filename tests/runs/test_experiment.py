@@ -49,9 +49,22 @@ def test_the_length_of_a_run_and_its_periods_follow_from_the_data(tmp_path):
         ('train_split=endless,train_steps=9', {}, 9, 1000),
         ('num_epochs=2', {'schedule': 'evaluate'}, 1, 1000),
         ('num_epochs=2,train_split=eval', {}, 4, 2),  # 14 / 4 and 7 / 4, rounded up.
+        ('num_epochs=2,min_steps=5', {}, 5, 3),
+        ('num_epochs=2,min_steps=20', {}, 20, 12),  # 3 steps an epoch, four times as many.
+        ('num_epochs=2,min_steps=20', {'save_checkpoints_steps': 4}, 20, 4),
+        ('num_epochs=2,min_steps=20', {'schedule': 'dry_run'}, 1, 3),
+        ('train_steps=5,min_steps=20', {}, 5, 3),
     ):
         experiment = make(tmp_path, text, **options)
         assert (experiment.train_steps, experiment.eval_every_steps) == (steps, eval_every_steps)
+
+
+def test_a_run_that_is_lengthened_to_min_steps_says_so_with_its_epochs(tmp_path, caplog):
+    make(tmp_path, 'num_epochs=2,min_steps=20')
+    assert '10 examples are short, so this run has 8, which make min_steps=20, rather than 2: --num_epochs sets' in caplog.text
+    caplog.clear()
+    make(tmp_path, 'num_epochs=2,min_steps=5')
+    assert 'min_steps' not in caplog.text
 
 
 def test_invalid_runs_are_named(tmp_path):
