@@ -95,7 +95,7 @@ def test_a_given_hyper_parameter_that_nothing_reads_is_refused_and_one_of_a_set_
 def test_what_has_an_effect_is_shown_and_all_of_the_modules():
     params, names_read = build.make_hparams('m', {'own': 1}, 'd', {}), {'optimizer'}
     assert [*effects.used(params, names_read, makes_batches=True)] == (
-        'model dataset seed train_steps num_epochs train_split eval_batch_size optimizer own'.split()
+        'model dataset seed train_steps num_epochs min_steps train_split eval_batch_size optimizer own'.split()
     )
     assert {'batch_size', 'cache'} < {*effects.used(params, names_read, makes_batches=False)}
 
