@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.ops.images import RIGHT, WRONG, class_text, shorten
 
-_BINS = 2**16
+RANKS = 2**16
 _SIDE = 480  # Approximate size in pixels; larger for many classes.
 _MIN_LABELED_CELL = 24
 _MARGIN = 56
@@ -31,19 +31,25 @@ def auc(labels: tf.Tensor, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
       value of update_op includes the batch.
     """
     with tf.variable_scope(None, 'auc'):
-        counts = make_counts([2, _BINS])
-        cells = tf.cast(tf.not_equal(tf.cast(labels, tf.int32), 0), tf.int32) * _BINS + _order(scores)
-        new = tf.math.bincount(cells, minlength=2 * _BINS, maxlength=2 * _BINS, dtype=tf.int64)
-        update = tf.assign_add(counts, tf.reshape(new, [2, _BINS]))
+        counts = make_counts([2, RANKS])
+        cells = tf.cast(tf.not_equal(tf.cast(labels, tf.int32), 0), tf.int32) * RANKS + rank(scores)
+        new = tf.math.bincount(cells, minlength=2 * RANKS, maxlength=2 * RANKS, dtype=tf.int64)
+        update = tf.assign_add(counts, tf.reshape(new, [2, RANKS]))
         return _area(counts.read_value()), _area(update)
 
 
-def _order(scores):
-    """Maps floats to int32 in [0, 2^16) in the same order, with the resolution of float16."""
+def rank(scores: tf.Tensor) -> tf.Tensor:
+    """Maps floats to int32 in [0, RANKS) in the same order, with the resolution of float16."""
     scores = tf.cast(scores, tf.float32)
     half = tf.cast(tf.minimum(tf.abs(scores), tf.float16.max), tf.float16)
     magnitude = tf.cast(tf.bitcast(half, tf.int16), tf.int32)  # The bits of positive floats sort like their values.
-    return _BINS // 2 + tf.where_v2(scores < 0, -magnitude, magnitude)
+    return RANKS // 2 + tf.where_v2(scores < 0, -magnitude, magnitude)
+
+
+def scores_of(*ranks: int) -> np.ndarray:
+    """Returns the scores of ranks, float64: those of float16 in the middle of each."""
+    signed = np.array(ranks) - RANKS // 2
+    return np.copysign(np.abs(signed).astype(np.int16).view(np.float16), signed).astype(float)
 
 
 def _area(counts):
@@ -176,12 +182,12 @@ def draw_matrix(counts: np.ndarray, class_names: Sequence[str] | None = None) ->
     return np.asarray(canvas)[None]
 
 
-def make_counts(shape: Sequence[int]) -> tf.Variable:
-    """Creates the variable `counts` in the current variable scope: int64 zeros, local, like those of tf.metrics."""
+def make_counts(shape: Sequence[int], dtype: tf.DType = tf.int64, name: str = 'counts') -> tf.Variable:
+    """Creates a variable of zeros in the current variable scope, local, like those of tf.metrics."""
     return tf.get_variable(
-        'counts',
+        name,
         shape,
-        tf.int64,
+        dtype,
         tf.zeros_initializer(),
         trainable=False,
         collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],

@@ -18,8 +18,8 @@ from estimator_trainer.hparams.text import to_text
 # On which weights or metrics depend. A resume ignores warm_start_from, so it lacks the trait.
 _FLAGS = (*names_with(Trait.CHANGES_RESULT), 'warm_start_from', 'eval_splits', 'eval_steps')
 _ANOTHER = '--best_metric=METRIC:max, or :min, names another'
-_LOWER = ('loss', 'rmse', 'frechet_distance')  # These names, or others with _ and one of these as their end.
-_HIGHER = ('accuracy', 'auc', 'precision', 'recall', 'f1', 'exact_match', 'auc_precision_recall')
+_LOWER = ('loss', 'rmse', 'error', 'frechet_distance')  # These names, or others with _ and one of these as their end.
+_HIGHER = ('accuracy', 'auc', 'precision', 'recall', 'f1', 'f1_macro', 'r2', 'exact_match', 'auc_precision_recall')
 
 
 class Run(NamedTuple):

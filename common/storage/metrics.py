@@ -14,16 +14,24 @@ from estimator_trainer.common.storage.objective import Objective
 
 
 def warn_of_nan(result: Mapping[str, Any]) -> None:
-    """Logs a warning for each metric of an evaluation that is NaN, with a likely reason.
+    """Logs a warning of the metrics of an evaluation that are NaN, with a likely reason.
 
     Args:
       result: {'global_step': int, split: {metric: value}}.
     """
+    step = result['global_step']
     for split, metrics in result.items():
-        for name, value in metrics.items() if split != 'global_step' else ():
-            if isinstance(value, float) and math.isnan(value):
-                reason = 'an input or a weight may be NaN' if 'loss' in name else f'{split} may have no example of a class'
-                tf.logging.warning('%s of the split %s is NaN at step %d: %s.', name, split, result['global_step'], reason)
+        if split == 'global_step':
+            continue
+        nan = [name for name, value in metrics.items() if isinstance(value, float) and math.isnan(value)]
+        _warn([name for name in nan if 'loss' in name], split, step, 'an input or a weight may be NaN')
+        _warn([name for name in nan if 'loss' not in name], split, step, f'{split} may have no example of a class')
+
+
+def _warn(names, split, step, reason):
+    if names:
+        verb = 'are' if len(names) > 1 else 'is'
+        tf.logging.warning('%s of the split %s %s NaN at step %d: %s.', ', '.join(names), split, verb, step, reason)
 
 
 def evaluations_since_best(values: Iterable[float], objective: Objective, min_delta: float) -> int:

@@ -12,6 +12,7 @@ from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.keras.layers import collect_keras_layers
 from estimator_trainer.common.monitoring.model_summary import describe
 from estimator_trainer.common.monitoring.summaries import measure_wait
+from estimator_trainer.common.ops.scores import scores
 from estimator_trainer.common.plugins import dataset_contract, model_contract
 from estimator_trainer.common.plugins.estimator_contract import named
 from estimator_trainer.common.training import augmentation, learning_rate, moving_average, optimizer
@@ -80,6 +81,7 @@ class ModelFn:
             metrics |= {f'{model_contract.LOSS_PREFIX}{name}': tf.metrics.mean(loss) for name, loss in losses.items() if name}
         if mode == ModeKeys.EVAL:
             hooks = model_contract.make_hooks(self.model, mode, params)
+            metrics = scores(labels, predictions) | metrics
             return _eval_spec(predictions, example_loss, metrics, hooks, params)
         for line in describe(features, labels, tf.trainable_variables()):
             tf.logging.info(line)

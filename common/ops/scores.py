@@ -1,0 +1,211 @@
+"""Scores of classifiers and regressions over an evaluation, exact over its batches, as in scikit-learn.
+
+The trainer adds them to the metrics of each evaluation, see `scores`. They accumulate counts and sums: memory does not grow
+with the split. Those that rank examples compare scores as float16, as `estimator_trainer.common.ops.metrics.auc` does.
+"""
+
+from collections.abc import Mapping
+import functools
+import warnings
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.ops.metrics import RANKS, make_counts, rank, scores_of
+
+_MAX_COUNTED = 1000  # Classes with counts of each pair: 8 MB.
+_MAX_RANKED = 20  # Classes with counts of each score: a megabyte each.
+_TOP = 5
+_CUT = 12  # Bits of the 32 of an error that do not count for its median: the resolution is 1/2048.
+_RANGES = 15  # Of the probability of the predicted class.
+_EPSILON = np.finfo(np.float32).eps  # The least probability in the logarithmic loss, as in scikit-learn.
+
+
+def scores(labels: Mapping[str, tf.Tensor], predictions: Mapping[str, tf.Tensor]) -> dict[str, tuple]:
+    """Returns the scores of predictions in the form of the included models; an empty dict if they have another form.
+
+    Args:
+      labels: 'label', int [batch] for classes, float [batch] for numbers, and perhaps 'weight', float [batch].
+      predictions: 'class' and 'probabilities', float [batch, num_classes], or 'value', float [batch].
+
+    Returns:
+      {name: (value, update_op)} as in tf.metrics, see `class_scores` and `number_scores`.
+    """
+    label, weights = labels.get('label'), labels.get('weight')
+    if not isinstance(label, tf.Tensor) or label.shape.rank != 1:
+        return {}
+    probabilities, value = predictions.get('probabilities'), predictions.get('value')
+    if label.dtype.is_integer and 'class' in predictions and probabilities is not None and probabilities.shape.rank == 2:
+        return class_scores(label, probabilities, weights) if (probabilities.shape[1] or 0) > 1 else {}
+    is_number = label.dtype.is_floating and value is not None and value.shape.rank == 1
+    return number_scores(label, value, weights) if is_number else {}
+
+
+def class_scores(labels: tf.Tensor, probabilities: tf.Tensor, weights: tf.Tensor | None = None) -> dict[str, tuple]:
+    """Returns scores of a classifier.
+
+    With p of a class for its probability, and the predicted class c, the most probable one:
+
+    - log_loss: the mean of -log(p of the label).
+    - calibration_error: the mean over the examples of |share of correct predictions - mean p of c| in their range of p of c,
+      one of 15 of equal width. (C. Guo et al.: On Calibration of Modern Neural Networks, 2017.)
+    - top_5_accuracy: the share of examples whose label is among the five most probable classes, if there are more.
+    - balanced_accuracy: the mean over the classes that occur of their recall, right / labels.
+    - f1_macro: the mean over the classes that occur or are predicted of 2 · right / (labels + predictions).
+    - For two classes, of class 1: precision, recall, f1; and best_f1, the highest F1 over all thresholds of p, with
+      best_f1_threshold.
+    - For up to 20 classes: auc, how often an example of a class has a higher p of it than another example, and
+      average_precision, the sum over all thresholds of (recall - recall at the threshold above) · precision; of class 1 of
+      two, else the mean over the classes that occur.
+
+    Accuracy is the micro-average of precision, recall and F1.
+
+    Args:
+      labels: int [batch], in [0, num_classes).
+      probabilities: float [batch, num_classes], at least two classes.
+      weights: float [batch]; None for 1.
+
+    Returns:
+      {name: (value, update_op)}, the values float scalars, NaN where they are undefined.
+    """
+    num_classes = probabilities.shape[1]
+    labels, predicted = tf.cast(labels, tf.int64), tf.argmax(probabilities, 1)
+    weights = tf.ones_like(labels, tf.float64) if weights is None else tf.cast(weights, tf.float64)
+    with tf.variable_scope(None, 'scores'):
+        kept = [_tally(labels, probabilities, predicted, weights)]
+        if num_classes <= _MAX_COUNTED:
+            kept.append(_accumulate('confusion', [num_classes] * 2, tf.stack([labels, predicted], 1), weights))
+        if num_classes <= _MAX_RANKED:
+            kept.append(_ranks(labels, probabilities, weights))
+    return _pairs(kept, functools.partial(_class_values, num_classes))
+
+
+def _tally(labels, probabilities, predicted, weights):
+    """Sums, by range of the confidence: 1, right, confidence, -log(p of the label), label among the top."""
+    confidence = tf.reduce_max(probabilities, 1)
+    ranges = tf.clip_by_value(tf.cast(tf.ceil(confidence * _RANGES), tf.int32) - 1, 0, _RANGES - 1)
+    of_label = tf.gather_nd(probabilities, tf.stack([tf.range(tf.size(labels, out_type=tf.int64)), labels], 1))
+    columns = [
+        tf.ones_like(confidence),
+        tf.equal(labels, predicted),
+        confidence,
+        -tf.log(tf.maximum(of_label, _EPSILON)),
+        tf.nn.in_top_k(probabilities, labels, _TOP),
+    ]
+    new = tf.stack([tf.cast(column, tf.float64) for column in columns], 1) * weights[:, None]
+    return _accumulate('tally', [_RANGES, len(columns)], ranges[:, None], new)
+
+
+def _ranks(labels, probabilities, weights):
+    """Counts the examples by class, whether it is theirs, and the rank of its probability; of class 1 alone, of two."""
+    num_classes = probabilities.shape[1]
+    classes = [1] if num_classes == 2 else [*range(num_classes)]
+    # Not 1 - p, which is 0 for many an example that others surpass.
+    others = tf.matmul(tf.cast(probabilities, tf.float64), tf.constant(1 - np.eye(num_classes)[:, classes]))
+    odds = tf.log(tf.cast(probabilities[:, classes[0] :], tf.float64)) - tf.log(others)
+    is_class = tf.cast(tf.equal(labels[:, None], tf.constant(classes, tf.int64)), tf.int32)
+    cells = tf.stack([tf.zeros_like(is_class) + tf.range(len(classes)), is_class, rank(odds)], 2)
+    return _accumulate('ranks', [len(classes), 2, RANKS], cells, weights[:, None] * tf.ones_like(odds))
+
+
+def _class_values(num_classes, tally, confusion=None, ranks=None):
+    """Returns {name: score} for the sums of `class_scores`."""
+    total, right, confidence, loss, top = tally.sum(0)
+    found = {'log_loss': loss / total, 'calibration_error': np.abs(tally[:, 1] - tally[:, 2]).sum() / total}
+    if num_classes > _TOP:
+        found[f'top_{_TOP}_accuracy'] = top / total
+    if confusion is not None:
+        right, labels, predicted = confusion.diagonal(), confusion.sum(1), confusion.sum(0)
+        recall, f1 = right / labels, 2 * right / (labels + predicted)
+        found |= {'balanced_accuracy': _mean(recall), 'f1_macro': _mean(f1)}
+        if num_classes == 2:
+            precision = right[1] / predicted[1] if predicted[1] else 0.0
+            found |= {'precision': precision, 'recall': recall[1], 'f1': f1[1]}
+    if ranks is not None:
+        found |= _ranked(ranks, num_classes)
+    return found
+
+
+def _ranked(ranks, num_classes):
+    negatives, positives = ranks[:, 0], ranks[:, 1]
+    num_negatives, num_positives = negatives.sum(1), positives.sum(1)
+    pairs = (positives * (negatives.cumsum(1) - negatives / 2)).sum(1)
+    true_positives, false_positives = (counts[:, ::-1].cumsum(1)[:, ::-1] for counts in (positives, negatives))
+    precision = true_positives / np.maximum(true_positives + false_positives, np.finfo(float).tiny)
+    found = {
+        'auc': _mean(pairs / (num_positives * num_negatives)),
+        'average_precision': _mean((positives * precision).sum(1) / num_positives),
+    }
+    if num_classes == 2:
+        f1 = 2 * true_positives[0] / (num_positives + true_positives[0] + false_positives[0])
+        best = RANKS - 1 - f1[::-1].argmax()  # The highest of equal ones: that of an example.
+        found |= {'best_f1': f1.max(), 'best_f1_threshold': 1 / (1 + np.exp(-np.mean(scores_of(best - 1, best))))}
+    return found
+
+
+def number_scores(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor | None = None) -> dict[str, tuple]:
+    """Returns scores of a regression.
+
+    - mean_absolute_error, rmse: the mean of |error|, and the square root of that of error².
+    - r2: 1 - the sum of error² / that of (label - mean label)².
+    - median_absolute_error: of |error|, with a resolution of 1/2048, without weights.
+
+    Args:
+      labels, predictions: float [batch].
+      weights: float [batch]; None for 1.
+
+    Returns:
+      {name: (value, update_op)}, the values float scalars, NaN where they are undefined.
+    """
+    labels = tf.cast(labels, tf.float64)
+    errors = tf.abs(tf.cast(predictions, tf.float64) - labels)
+    weights = tf.ones_like(errors) if weights is None else tf.cast(weights, tf.float64)
+    terms = tf.stack([tf.ones_like(errors), errors, errors**2, labels, labels**2], 1) * weights[:, None]
+    bits = tf.bitcast(tf.cast(errors, tf.float32), tf.int32)  # Those of positive floats sort like their values.
+    with tf.variable_scope(None, 'scores'):
+        kept = [
+            _accumulate('sums', [5], tf.range(5)[:, None], tf.reduce_sum(terms, 0)),
+            _accumulate('ranks', [2 ** (31 - _CUT)], (bits // 2**_CUT)[:, None], tf.ones_like(errors)),
+        ]
+    return _pairs(kept, _number_values)
+
+
+def _number_values(sums, ranks):
+    """Returns {name: score} for the sums of `number_scores`."""
+    total, absolute, squares, label, label_squares = sums
+    below = ranks.cumsum()
+    middle = np.searchsorted(below, [(below[-1] + 1) // 2, below[-1] // 2 + 1])  # Equal if the number of examples is odd.
+    errors = (np.int32(middle) * 2**_CUT + 2 ** (_CUT - 1)).astype(np.int32).view(np.float32)  # Between those of a rank.
+    return {
+        'mean_absolute_error': absolute / total,
+        'rmse': np.sqrt(squares / total),
+        'r2': 1 - squares / (label_squares - label**2 / total),
+        'median_absolute_error': errors.mean() if below[-1] else np.nan,
+    }
+
+
+def _mean(values):
+    """Returns the mean of those that are not NaN, as where a class does not occur."""
+    return np.mean(values[~np.isnan(values)])
+
+
+def _accumulate(name, shape, cells, new):
+    """Returns sums, a float64 variable of this shape, and the op that adds `new` to their `cells`."""
+    sums = make_counts(shape, tf.float64, name)
+    return sums, tf.scatter_nd_add(sums, cells, new).op
+
+
+def _pairs(kept, compute):
+    """Returns {name: (value, update_op)} for the function that computes {name: value} from the sums."""
+    sums, updates = zip(*kept)
+
+    def values(*arrays):
+        with np.errstate(all='ignore'), warnings.catch_warnings():
+            warnings.simplefilter('ignore', RuntimeWarning)  # Of a mean of none.
+            return compute(*arrays)
+
+    names = [*values(*(np.zeros(variable.shape) for variable in sums))]
+    computed = tf.numpy_function(lambda *arrays: np.array([*values(*arrays).values()], np.float64), sums, tf.float64)
+    computed.set_shape([len(names)])
+    update = tf.group(*updates)
+    return {name: (value, update) for name, value in zip(names, tf.unstack(computed))}

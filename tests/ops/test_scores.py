@@ -1,0 +1,149 @@
+"""Scores of an evaluation, compared with scikit-learn where it is installed, and with numbers worked out by hand."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.ops import scores
+
+SKLEARN = 'sklearn.metrics'
+
+
+def evaluate(labels, predictions, weights=None, batch=7):
+    """Returns {name: score} of batches of unequal size."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        columns = {'label': labels, **({} if weights is None else {'weight': weights})}
+        feeds = {name: tf.placeholder(column.dtype, [None]) for name, column in columns.items()}
+        kind = 'probabilities' if predictions.ndim == 2 else 'value'
+        predicted = tf.placeholder(predictions.dtype, [None, *predictions.shape[1:]])
+        found = scores.scores(feeds, {kind: predicted, 'class': None})
+        session.run(tf.local_variables_initializer())
+        for start in range(0, len(labels), batch):
+            part = slice(start, start + batch)
+            session.run(
+                [update for _, update in found.values()],
+                {predicted: predictions[part], **{feeds[name]: column[part] for name, column in columns.items()}},
+            )
+        return session.run({name: value for name, (value, _) in found.items()})
+
+
+def classes(count, examples, seed=0):
+    """Returns labels, and probabilities that are right more often than not."""
+    random = np.random.RandomState(seed)
+    labels = random.randint(0, count, examples)
+    logits = random.normal(size=[examples, count]) + 1.5 * np.eye(count)[labels]
+    return labels, (np.exp(logits) / np.exp(logits).sum(1, keepdims=True)).astype(np.float32)
+
+
+@pytest.mark.parametrize('count', [2, 3, 7])
+@pytest.mark.parametrize('is_weighted', [False, True])
+def test_scores_of_classes_are_those_of_scikit_learn(count, is_weighted):
+    sklearn = pytest.importorskip(SKLEARN)
+    labels, probabilities = classes(count, 400)
+    weights = np.random.RandomState(1).uniform(0, 3, 400).astype(np.float32) if is_weighted else None
+    predicted, of_one = probabilities.argmax(1), probabilities[:, 1]
+    given = {'sample_weight': weights}
+    expected = {
+        'log_loss': sklearn.log_loss(labels, probabilities, **given),
+        'balanced_accuracy': sklearn.balanced_accuracy_score(labels, predicted, **given),
+        'f1_macro': sklearn.f1_score(labels, predicted, average='macro', **given),
+    }
+    if count == 2:
+        precision, recall, thresholds = sklearn.precision_recall_curve(labels, of_one, **given)
+        f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-9)
+        expected |= {
+            'precision': sklearn.precision_score(labels, predicted, **given),
+            'recall': sklearn.recall_score(labels, predicted, **given),
+            'f1': sklearn.f1_score(labels, predicted, **given),
+            'auc': sklearn.roc_auc_score(labels, of_one, **given),
+            'average_precision': sklearn.average_precision_score(labels, of_one, **given),
+            'best_f1': f1.max(),
+            'best_f1_threshold': thresholds[f1.argmax()],
+        }
+    else:
+        is_class = np.eye(count)[labels]
+        expected['auc'] = np.mean([sklearn.roc_auc_score(is_class[:, i], probabilities[:, i], **given) for i in range(count)])
+        expected['average_precision'] = sklearn.average_precision_score(is_class, probabilities, **given)
+    if count > 5:
+        expected['top_5_accuracy'] = sklearn.top_k_accuracy_score(labels, probabilities, k=5, **given)
+    found = evaluate(labels, probabilities, weights)
+    assert set(found) - set(expected) == {'calibration_error'}
+    assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize('is_weighted', [False, True])
+@pytest.mark.parametrize('scale, shift', [(1.0, 0.0), (200000.0, 1e6), (1e-6, 0.0)])
+def test_scores_of_numbers_are_those_of_scikit_learn(is_weighted, scale, shift):
+    sklearn = pytest.importorskip(SKLEARN)
+    random = np.random.RandomState(0)
+    labels = (random.normal(size=301) * scale + shift).astype(np.float32)
+    predictions = (labels + random.normal(size=301) * scale / 2).astype(np.float32)
+    weights = random.uniform(0, 3, 301).astype(np.float32) if is_weighted else None
+    given = {'sample_weight': weights}
+    expected = {
+        'mean_absolute_error': sklearn.mean_absolute_error(labels, predictions, **given),
+        'rmse': sklearn.mean_squared_error(labels, predictions, **given) ** 0.5,
+        'r2': sklearn.r2_score(labels, predictions, **given),
+        'median_absolute_error': sklearn.median_absolute_error(labels, predictions),
+    }
+    assert evaluate(labels, predictions, weights) == pytest.approx(expected, rel=1e-3)
+
+
+def test_scores_worked_out_by_hand():
+    labels = np.array([1, 1, 0, 0, 1])
+    probabilities = np.array([[0.2, 0.8], [0.4, 0.6], [0.3, 0.7], [0.9, 0.1], [0.6, 0.4]], np.float32)
+    expected = {
+        'precision': 2 / 3,
+        'recall': 2 / 3,
+        'f1': 2 / 3,
+        'f1_macro': (1 / 2 + 2 / 3) / 2,
+        'balanced_accuracy': (1 / 2 + 2 / 3) / 2,
+        'auc': 4 / 6,  # Of six pairs, 0.6 and 0.4 are below 0.7.
+        'average_precision': (1 + 2 / 3 + 3 / 4) / 3,
+        'best_f1': 6 / 7,  # All above 0.1: three right ones, and a wrong one.
+        'best_f1_threshold': 0.4,
+        'log_loss': -np.log([0.8, 0.6, 0.3, 0.9, 0.4]).mean(),
+        'calibration_error': (0.2 + abs(1 - 1.2) + 0.7 + 0.1) / 5,  # 0.6 twice in a range, one of them right.
+    }
+    assert evaluate(labels, probabilities, batch=2) == pytest.approx(expected, abs=2e-3)
+    found = evaluate(np.array([1, 2, 4, 7], np.float32), np.array([1, 3, 6, 3], np.float32), batch=3)
+    assert found == pytest.approx(
+        {'mean_absolute_error': 7 / 4, 'rmse': (21 / 4) ** 0.5, 'r2': 1 - 21 / 21, 'median_absolute_error': 1.5},
+        rel=1e-3,
+        abs=1e-6,
+    )
+
+
+def test_certain_probabilities_keep_their_order_and_weights_of_zero_leave_examples_out():
+    labels, certain = np.array([0, 1, 0, 1]), np.array([[1, 1e-30], [1, 1e-20], [1, 1e-38], [1e-30, 1]], np.float32)
+    assert evaluate(labels, certain)['auc'] == 1
+    assert evaluate(labels, certain)['log_loss'] == pytest.approx(-np.log(np.finfo(np.float32).eps) / 4, rel=1e-4)
+    labels, probabilities = classes(3, 40)
+    weights = np.float32(np.arange(40) < 25)
+    assert evaluate(labels, probabilities, weights) == pytest.approx(evaluate(labels[:25], probabilities[:25]), abs=1e-6)
+
+
+def test_classes_that_do_not_occur_do_not_count_and_what_is_undefined_is_nan():
+    labels, probabilities = classes(4, 60)
+    kept = labels < 2
+    found = evaluate(labels[kept], probabilities[kept])
+    recalls = [(probabilities[labels == i].argmax(1) == i).mean() for i in range(2)]
+    assert found['balanced_accuracy'] == pytest.approx(np.mean(recalls)) and 0.5 < found['auc'] < 1
+    found = evaluate(np.ones(5, int), classes(2, 5)[1])
+    assert np.isnan(found['auc']) and found['average_precision'] == 1
+    assert np.isnan(evaluate(np.ones(3, np.float32), np.ones(3, np.float32))['r2'])
+
+
+def test_predictions_of_another_form_have_no_scores():
+    label, number = tf.zeros([4], tf.int32), tf.zeros([4])
+    for labels, predictions in (
+        ({}, {'probabilities': tf.zeros([4, 2])}),
+        ({'label': label}, {}),
+        ({'label': label}, {'probabilities': tf.zeros([4, 2])}),  # Perhaps not of the label.
+        ({'label': number}, {'probabilities': tf.zeros([4, 2])}),
+        ({'label': label[:, None]}, {'probabilities': tf.zeros([4, 2])}),
+        ({'label': label}, {'probabilities': tf.zeros([4])}),
+        ({'label': label}, {'probabilities': tf.zeros([4, 1])}),
+        ({'label': number}, {'value': tf.zeros([4, 1])}),
+    ):
+        assert scores.scores(labels, predictions) == {}
