@@ -18,6 +18,7 @@ def compare(
     free: Iterable[str] = (),
     advise: Callable[[HParams, HParams, list[str]], str] | None = None,
     before: int | None = None,
+    given: Collection[str] | None = None,
 ) -> HParams:
     """Checks that a run resumes with its saved hyper-parameters, except for its length and those in `free`.
 
@@ -26,6 +27,7 @@ def compare(
       advise: returns the end of the message, from the saved ones, `params` and the names that differ; None if no training
         resumes.
       before: see `overrides.undone`; None for the saved ones as they are.
+      given: names that the user gave; others may have appeared or disappeared, see `of_changed_code`. None if none may.
 
     Returns:
       The saved ones.
@@ -39,7 +41,10 @@ def compare(
         saved = HParams({**DEFAULTS, **added, **renamed(content, params)})  # Files of older versions lack some.
     except ValueError as error:
         raise UsageError(f'{error}; choose another --output_dir') from None
-    names = _differing(saved, params, ('train_steps', 'num_epochs', 'min_steps', *free))
+    of_code: Iterable[str] = ()
+    if given is not None and all(saved.get(name) == params.get(name) for name in ('model', 'dataset')):
+        of_code = (name for names in of_changed_code(saved, params, given) for name in names)
+    names = _differing(saved, params, ('train_steps', 'num_epochs', 'min_steps', *free, *of_code))
     names = [name for name in names if name in ('model', 'dataset')] or names  # Others follow from these.
     if names:
         is_other_data = any(saved.get(key) and params[key] not in ('', saved[key]) for key in params if _names_data(key))
@@ -52,6 +57,18 @@ def compare(
         )
         raise UsageError(f'{path}: {_changes(saved, params, names)}: {advice}{hint if is_other_data else ""}')
     return saved
+
+
+def of_changed_code(saved: Mapping[str, Any], params: HParams, given: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the hyper-parameters that the code has gained and lost since a run was saved, {name: value}.
+
+    Args:
+      saved: the content of its hparams.json.
+      given: names that the user gave: their values are no defaults.
+    """
+    own = {**DEFAULTS, **ADDED, **renamed(saved, params)}
+    gained = {name: value for name, value in params.items() if name not in own and name not in given}
+    return gained, {name: value for name, value in own.items() if name not in params and name not in ADDED}
 
 
 def _names_data(key):

@@ -37,8 +37,8 @@ def advise(of_model: Collection[str], saved: Mapping[str, Any], params: Mapping[
       saved: those of the run.
       params: the given ones.
     """
-    is_same_code = all(name in saved and name in params for name in names)
-    ways = ["omit what differs to go on with the run's own" if is_same_code else 'restore the code']
+    of_run = "the run's own" if all(name in saved for name in names) else "the run's own values, or the defaults of what is new"
+    ways = [f'omit what differs to go on with {of_run}' if all(name in params for name in names) else 'restore the code']
     if {*names} <= {*_known(of_model)}:
         ways.append(
             f'change the run from here on, with --override_hparams={",".join(f"{n}={to_text(params[n])}" for n in names)}'

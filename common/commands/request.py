@@ -117,6 +117,10 @@ def _prepare(FLAGS, objects):
     if FLAGS.verify_data:
         manifest.clear_cache()
     model, dataset, params = load(FLAGS, objects, saved)
+    name = FLAGS.hparams_set if saved else build.find_set(FLAGS.model, FLAGS.dataset, FLAGS.hparams_set)
+    given = origins(params, name, FLAGS.hparams, objects.hparams, FLAGS.override_hparams)
+    if saved:
+        saved_run.warn_of_code(saved, params, given)
     kept = {name: FLAGS[name].value for name in names_with(Trait.KEPT)}
     kept[saved_flags.DATA_DIR] = absolute(FLAGS.data_dir)
     if SCHEDULES[FLAGS.schedule].trains:
@@ -127,8 +131,6 @@ def _prepare(FLAGS, objects):
             if saved and saved.has_begun:
                 now, changed = build.add_overrides(_given(FLAGS, objects, model, dataset, None), FLAGS.override_hparams)
                 saved_run.warn_of_defaults(saved, directory, params, now, changed, saved_run.is_alone(FLAGS))
-    name = FLAGS.hparams_set if saved else build.find_set(FLAGS.model, FLAGS.dataset, FLAGS.hparams_set)
-    given = origins(params, name, FLAGS.hparams, objects.hparams, FLAGS.override_hparams)
     return model, DataSource(dataset, FLAGS.data_dir, params, given=given), kept
 
 

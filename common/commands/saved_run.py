@@ -16,7 +16,7 @@ from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.runs import rollback, saved_dataset, saved_flags
 from estimator_trainer.common.storage import checkpoints, run_dir
-from estimator_trainer.hparams import build, overrides
+from estimator_trainer.hparams import build, comparison, overrides
 
 _OF_EVALUATION = ('eval_splits', 'eval_steps', 'best_metric')
 _OF_START = ('warm_start_from', 'warm_start_names', 'warm_start_exclude')
@@ -151,6 +151,20 @@ def replaced(params: build.HParams, defaults: build.HParams) -> dict[str, Any]:
     return {name: value for name, value in defaults.items() if name not in _LENGTH and params[name] != value}
 
 
+def warn_of_code(run: SavedRun, params: build.HParams, given: Collection[str]) -> None:
+    """Logs the hyper-parameters that the modules of a run have gained and lost since it was saved.
+
+    Args:
+      params: those with which it goes on.
+      given: names of those that the user gave.
+    """
+    gained, lost = comparison.of_changed_code(run.hparams, params, given)
+    for values, change, outcome in ((gained, 'gained', 'with these defaults'), (lost, 'lost', 'without')):
+        if values:
+            text = ', '.join(f'{name}={dumps(value)}' for name, value in values.items())
+            tf.logging.warning('The code has %s %s since this run was saved: it goes on %s.', change, text, outcome)
+
+
 def warn_of_defaults(
     run: SavedRun, output_dir: str, params: build.HParams, now: build.HParams, changed: Collection[str], is_alone: bool
 ) -> None:
@@ -167,7 +181,7 @@ def warn_of_defaults(
     """
     saved = saved_dataset.load(output_dir)
     own = build.HParams(build.renamed(run.hparams, params))
-    if any(name not in (*_LENGTH, *changed) and params.get(name) != value for name, value in own.items()):
+    if any(name not in (*_LENGTH, *changed) and params.get(name, value) != value for name, value in own.items()):
         return
     found = {name: value for name, value in replaced(params, now).items() if not saved or name not in saved.metadata}
     if is_alone and saved_flags.REPLACED in run.flags:

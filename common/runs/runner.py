@@ -121,7 +121,9 @@ def opened(
     is_resumed = checkpoints.has_checkpoint(output_dir) and not options.overwrite
     free = changed if schedule.trains else (*changed, 'eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
     advise = functools.partial(overrides.advise, getattr(model, 'OVERRIDABLE_HPARAMS', ())) if schedule.trains else None
-    compare = functools.partial(comparison.compare, path=run_dir.hparams_path(output_dir), free=free, advise=advise)
+    compare = functools.partial(
+        comparison.compare, path=run_dir.hparams_path(output_dir), free=free, advise=advise, given=source.given
+    )
     with contextlib.ExitStack() as cleanup:
         # Both may fail, so they precede creating the directory.
         config = make_run_config(output_dir, params.seed, options, task)

@@ -135,6 +135,16 @@ def test_a_run_goes_on_by_its_directory_alone_with_the_same_result_though_defaul
     (tmp_path / 'polynomial_polynomial.json').write_text('{"nosuch": 1}')
     assert run()[0] == 0
 
+    with monkeypatch.context() as patch:
+        patch.setattr(polynomial, 'get_params', lambda: {'num_samples': 9, 'shuffle_buffer': 9, 'new': [3]})
+        code, _, log = run('--train_steps=9')
+        assert code == 0 and 'WARNING The code has gained new=[3] since this run was saved: it goes on with these def' in log
+        assert json.loads((tmp_path / 'output' / 'hparams.json').read_text())['new'] == [3]
+        assert 'WARNING' not in run('--train_steps=9')[2]
+    code, _, log = run('--train_steps=10')
+    assert code == 0 and 'WARNING The code has lost new=[3] since this run was saved: it goes on without.' in log
+    assert 'new' not in json.loads((tmp_path / 'output' / 'hparams.json').read_text())
+
     for hparams, message in (
         (
             'learning_rate=0.5',
@@ -145,9 +155,9 @@ def test_a_run_goes_on_by_its_directory_alone_with_the_same_result_though_defaul
             "num_samples was 640, now it is 20: omit what differs to go on with the run's own, or start over with --",
         ),
     ):
-        code, _, err = run('--train_steps=9', f'--hparams={hparams}')
+        code, _, err = run('--train_steps=11', f'--hparams={hparams}')
         assert code == 2 and message in err.splitlines()[-1] and 'WARNING' not in err
-    code, _, err = run('--model=alexnet', '--train_steps=9')
+    code, _, err = run('--model=alexnet', '--train_steps=11')
     assert (
         code == 2 and f'{os.sep}hparams.json: model was "polynomial", now it is "alexnet"; dataset was' in err.splitlines()[-1]
     )

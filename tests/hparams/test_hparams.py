@@ -55,7 +55,9 @@ def test_the_ways_to_go_on_with_other_values_are_told():
         assert advice.startswith(expected) and advice.endswith(' with --overwrite, or choose another --output_dir')
     assert '--override_hparams=depth=2,' in overrides.advise(['depth'], {'depth': 1}, {'depth': 2}, ['depth'])
     assert '=names=[a,b], or' in overrides.advise(['names'], {'names': []}, {'names': ('a', 'b')}, ['names'])
-    assert overrides.advise((), {}, {'depth': 2}, ['depth']).startswith('restore the code, or start over')
+    new = "omit what differs to go on with the run's own values, or the defaults of what is new, or start over"
+    assert overrides.advise((), {}, {'depth': 2}, ['depth']).startswith(new)
+    assert overrides.advise((), {'depth': 2}, {}, ['depth']).startswith('restore the code, or start over')
 
 
 def test_text_of_hparams_is_read_as_the_type_of_the_default():
@@ -240,6 +242,26 @@ def test_compare_names_each_differing_key_except_the_length_of_the_run(tmp_path)
         comparison.compare(make(model={'decimal': 'comma'}), path)
     with pytest.raises(UsageError, match='ema_decay was .*, now it is 0.5'):
         comparison.compare(make('ema_decay=0.5'), path)
+
+
+def test_what_changed_code_has_gained_or_lost_does_not_differ_unless_it_is_given(tmp_path):
+    path = str(tmp_path / 'hparams.json')
+    saved = make(model={'filters': 1, 'old': 1})
+    build.save(saved, path)
+    params = make(model={'filters': 1, 'new': 'x', 'decimal': ''})
+    assert comparison.of_changed_code(saved, params, []) == ({'new': 'x'}, {'old': 1})
+    assert comparison.of_changed_code(saved, params, ['new']) == ({}, {'old': 1})
+    comparison.compare(params, path, given=[])
+    for other, given, message in (
+        (make('new=y', model={'filters': 1, 'new': 'x'}), ['new'], 'new was absent, now it is "y"'),
+        (make(model={'filters': 2, 'new': 'x'}), [], 'filters was 1, now it is 2: '),
+        (build.make_hparams('other', {'filters': 1, 'new': 'x'}, 'd', {}), [], 'model was "m", now it is "other": '),
+    ):
+        with pytest.raises(UsageError) as error:
+            comparison.compare(other, path, given=given)
+        assert f'hparams.json: {message}' in str(error.value)
+    older = {'low_factor': 0.1, **{name: make()[name] for name in ('model', 'dataset', 'seed')}}
+    assert comparison.of_changed_code(older, make(), []) == ({}, {})
 
 
 def test_files_of_older_runs_load_under_the_current_names(tmp_path):
