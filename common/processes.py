@@ -1,12 +1,16 @@
 """Python processes: starting children, explaining their failures, and ending this one."""
 
+import atexit
 from collections.abc import Callable, Sequence
 import contextlib
+import gc
+import io
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import traceback
 from typing import Any
 
@@ -17,7 +21,7 @@ _ERROR = re.compile(r'trainer\.py: .*|[\w.]*(Error|Exception)\b.*')
 
 SIGNALS = tuple(getattr(signal, name) for name in ('SIGINT', 'SIGTERM', 'SIGHUP') if hasattr(signal, name))  # Windows has two.
 _STOPPED = [code for number in SIGNALS for code in (128 + number, -number)]  # The latter while Python starts.
-_keeps_threads = False
+_keeps_threads = _keeps_objects = False
 _runs_tensorflow: int | None = None  # The process that does.
 
 
@@ -86,13 +90,33 @@ def keep_threads() -> None:
     _keeps_threads = True
 
 
+def keep_objects() -> None:
+    """Makes `exit_process` leave the objects of this process, a fork: to free those of its parent is to copy them first."""
+    global _keeps_objects
+    _keeps_objects = True
+
+
 def exit_process(code: int) -> None:
     """Ends the process; immediately if threads may still wait for other processes."""
-    if _keeps_threads:
+    if _keeps_objects and not _keeps_threads:
+        _end_as_python()
+    if _keeps_objects or _keeps_threads:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _end_as_python():
+    """Does what Python does at exit before it frees objects, and what freeing them does for files."""
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join()
+    atexit._run_exitfuncs()
+    for item in gc.get_objects():
+        if issubclass(type(item), io.IOBase):  # Left open by a module.
+            with contextlib.suppress(Exception):
+                item.flush()
 
 
 def check_not_forked() -> None:

@@ -3,6 +3,7 @@
 import gc
 import sys
 
+from estimator_trainer.common import processes
 from estimator_trainer.common.commands import command, trainer
 from estimator_trainer.common.sweep import forks
 
@@ -16,12 +17,15 @@ def main(argv: list[str]) -> int:
     if flags is None:
         return 0
     _draw_own_numbers()
+    processes.keep_objects()
     sys.argv[:] = ['trainer.py', *flags]
     return trainer.main(sys.argv)
 
 
 def _import_all():
     """Imports what each run imports, but no module of a user: it may start threads, which forks do not have."""
+    import numpy.random  # noqa: F401 - on its first use otherwise
+
     from estimator_trainer.common import console  # noqa: F401
     from estimator_trainer.common.commands import report, request  # noqa: F401
 

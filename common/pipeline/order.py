@@ -45,7 +45,10 @@ def batches_from_memory(records: tf.data.Dataset, num_examples: int, params: HPa
     Gathering whole batches from one tensor is several times as fast as a stream of single records.
     """
     orders = _whole_orders(num_examples, params, position(params), share)
-    return _gather(orders, _in_one(records, num_examples), params.batch_size // share.batch_parts)
+    all_records = _sliced(records, num_examples)
+    if all_records is None:
+        all_records = _in_one(records, num_examples)
+    return _gather(orders, all_records, params.batch_size // share.batch_parts)
 
 
 def window_size(shards: Shards, params: HParams) -> int:
@@ -112,6 +115,15 @@ def _in_one(records, num_examples, parse_all=None):
     pieces = parse_all(records) if parse_all else records.batch(PIECE)
     # None if the parser ended them early.
     return tf.data.experimental.get_single_element(pieces.rebatch(num_examples, drop_remainder=parse_all is not None))
+
+
+def _sliced(records, num_examples):
+    """Returns the tensors that `tf.data.Dataset.from_tensor_slices` has made the records of; None if something else has."""
+    op = tf.data.experimental.to_variant(records).op
+    while op.type == 'AssertCardinalityDataset':
+        op = op.inputs[0].op
+    is_sliced = op.type == 'TensorSliceDataset' and op.inputs[0].shape[0] == num_examples
+    return tf.nest.pack_sequence_as(records.element_spec, list(op.inputs)) if is_sliced else None
 
 
 def _whole_orders(num_examples, params, start, share):

@@ -8,7 +8,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.pipeline import input
+from estimator_trainer.common.pipeline import input, order
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.example_seed import example_seed
 from tests.pipeline.pipelines import INFINITE, UNKNOWN, ModeKeys, assert_same, batches, ids, make_params, numbers, passes
@@ -27,6 +27,29 @@ def test_each_epoch_and_seed_has_its_own_order_in_which_a_run_resumes(changes):
     assert len({tuple(range(10)), *orders}) == 7
     for start in (1, 5, 7):
         assert ids(numbers(10), 12 - start, start=start, seed=2, **changes) == whole[start:]
+
+
+@pytest.mark.parametrize('assert_cardinality', [lambda records: records, tf.data.experimental.assert_cardinality(10)])
+def test_arrays_are_not_read_element_by_element_with_the_same_result(monkeypatch, assert_cardinality):
+    x, y = np.arange(10), np.arange(20.0).reshape(10, 2)
+
+    def parse(mode, params, record):
+        return {'x': record['x']}, {'y': record['y']}
+
+    def module(records):
+        return types.SimpleNamespace(read=lambda *_: records().apply(assert_cardinality), parse=parse, parse_batch=parse)
+
+    def slices():
+        return tf.data.Dataset.from_tensor_slices({'y': y, 'x': x})
+
+    expected = batches(module(lambda: slices().map(lambda record: record)), 6)
+    part = batches(module(slices), 6, count=8, is_part=True)
+    monkeypatch.setattr(order, '_in_one', None)
+    found = batches(module(slices), 6)
+    assert_same(found, expected)
+    for features, labels in found:
+        assert labels['y'].tolist() == y[features['x']].tolist()
+    assert {*np.concatenate([features['x'] for features, _ in part])} == {*range(8)}
 
 
 def test_an_example_moves_ahead_by_the_buffer_at_most_and_not_at_all_if_the_data_is_endless():

@@ -53,6 +53,30 @@ def test_a_fork_has_what_a_new_process_would_have(server, tmp_path):
     assert log.read_text().splitlines()[2:] == ['4', '4']
 
 
+def test_a_fork_that_keeps_its_objects_does_the_rest_of_what_python_does_at_exit(server, tmp_path):
+    log, unflushed, code = (
+        tmp_path / 'log.txt',
+        tmp_path / 'unflushed.txt',
+        """
+import atexit, threading
+from estimator_trainer.common import processes
+class Freed:
+    def __del__(self):
+        print('freed', file=sys.stderr)
+freed = Freed()
+atexit.register(lambda: print('at exit', file=sys.stderr))
+threading.Thread(target=lambda: (time.sleep(0.1), print('thread', file=sys.stderr))).start()
+file = open(arguments[1], 'w')
+file.write('text')
+processes.keep_objects()
+processes.run_and_exit(lambda: 3)
+""",
+    )
+    assert server.start([code, str(unflushed)], str(log)).wait() == 3
+    assert log.read_text().split() == ['thread', 'at', 'exit']
+    assert unflushed.read_text() == 'text'
+
+
 def test_forks_end_with_a_killed_server_and_no_other_starts(server, tmp_path):
     ready = tmp_path / 'ready'
     code = f'signal.signal(signal.SIGTERM, lambda *unused: sys.exit()); open({str(ready)!r}, "w"); time.sleep(1000)'
