@@ -80,6 +80,32 @@ def run(
             tf.logging.warning('%s; restarting all tasks (restart %d of %d).', reason, num_restarts, restarts)
 
 
+def rehearse(command: Sequence[str], counts: Mapping[str, int], stop: StopOnSignal) -> None:
+    """Makes a dry run of the chief, alone; arguments as for `run`.
+
+    Raises:
+      UsageError: it rejects its flags, hyper-parameters or modules.
+      RunError: it fails.
+    """
+    job = next(job for job in JOBS if counts.get(job))
+    tf_config = json.dumps({'cluster': free_addresses(counts), 'task': {'type': job, 'index': 0}})
+    with stop.defer_signals(), tempfile.TemporaryDirectory() as directory:
+        log = os.path.join(directory, 'log.txt')
+        flags = ['--schedule=dry_run', f'--output_dir={directory}/output']
+        environ = {**os.environ, 'TF_CONFIG': tf_config}
+        process = processes.start([*command, *flags], log, stdout=subprocess.DEVNULL, env=environ)
+        try:
+            while process.poll() is None:
+                time.sleep(_POLL_SECONDS)
+                stop.exit_if_received()
+        finally:
+            process.terminate()
+            code = process.wait()
+        if code:
+            cause = processes.cause(log, code).removeprefix('trainer.py: ')
+            raise (UsageError if code == 2 else RunError)(cause)
+
+
 def share_gpus(num_tasks: int, num_gpus: int, visible: str) -> list[dict[str, str]]:
     """Returns the environment variables that give each task its own GPU; empty if there are too few.
 

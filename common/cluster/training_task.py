@@ -132,4 +132,13 @@ class Alone(TrainingTask):
         """See TrainingTask."""
 
 
+class Rehearsal(Alone):
+    """The chief of a cluster in a dry run: alone, with its share of each batch. Arguments as the attributes."""
+
+    can_change_batch_size = False
+
+    def __init__(self, count: int, batch_parts: int):
+        self.count, self.batch_parts = count, batch_parts
+
+
 ALONE = Alone()

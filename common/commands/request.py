@@ -29,7 +29,7 @@ from estimator_trainer.common.records import manifest
 from estimator_trainer.common.runs import runner, saved_flags, start_over
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.stop import StopOnSignal
-from estimator_trainer.common.storage import run_dir
+from estimator_trainer.common.storage import run_dir, run_files
 from estimator_trainer.common.training.model_fn import check_hparams
 from estimator_trainer.hparams import build, overrides
 from estimator_trainer.hparams.origins import origins
@@ -163,8 +163,10 @@ def _run_local_cluster(script, FLAGS, stop):
     directory = output_dir(FLAGS)
     load(FLAGS, run=saved_run.take(FLAGS, directory))  # Finds most mistakes before any task starts.
     run_dir.ensure_writable(directory)
+    command, counts = [script, *arguments(FLAGS, but_for=Trait.LAUNCHER)], local_tasks.parse(FLAGS.local_cluster)
     if FLAGS.overwrite:
         with start_over.locked(directory, to_options(FLAGS)):
+            if run_files.is_run(directory):
+                local.rehearse(command, counts, stop)
             start_over.delete(directory)
-    command = [script, *arguments(FLAGS, but_for=Trait.LAUNCHER)]
-    return local.run(command, local_tasks.parse(FLAGS.local_cluster), directory, FLAGS.restarts, stop)
+    return local.run(command, counts, directory, FLAGS.restarts, stop)

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.cluster.asynchronous import AsynchronousTask, ParameterServer
 from estimator_trainer.common.cluster.synchronous import SynchronousTask
 from estimator_trainer.common.cluster.tf_config import EVALUATOR, PS, ClusterConfig
-from estimator_trainer.common.cluster.training_task import TrainingTask
+from estimator_trainer.common.cluster.training_task import Rehearsal, TrainingTask
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import dumps
 from estimator_trainer.common.options.entry import Trait
@@ -55,6 +55,13 @@ def _check_asynchronous(model, params, options):
     given = [name for name, value in is_given.items() if value]
     if given:
         raise UsageError(f'{given[0]} is incompatible with parameter servers: omit it, or leave ps out of the cluster')
+
+
+def rehearsal(model: types.ModuleType, options: Options, params: HParams, cluster: ClusterConfig) -> TrainingTask:
+    """Returns the task of a dry run of the chief; raises UsageError as `options_of_task`."""
+    options_of_task(model, options, params, cluster)
+    count = len(cluster.trainers)
+    return Rehearsal(count, 1 if cluster.addresses.get(PS) else count)
 
 
 def serve(cluster: ClusterConfig, options: Options, stop: StopOnSignal) -> dict[str, Any]:

@@ -40,10 +40,12 @@ class Experiment:
 
     model is the model module. train_steps is the global step at which training ends. evaluators has one per split to evaluate,
     or one of the files of --input, none for schedules that do not evaluate; objective compares the metrics of the first.
+    rehearse returns an Estimator whose training graph can be built although no other task of a cluster builds its own.
     """
 
     model: Any
     estimator: tf.estimator.Estimator
+    rehearse: Callable[[], tf.estimator.Estimator]
     source: DataSource
     train_input_fn: Callable[[], tf.data.Dataset]
     train_steps: int
@@ -123,9 +125,15 @@ def make_experiment(
         times=times,
     )
     estimator, evaluated = make_estimators(model, source, devices, training, config)
+
+    def rehearse():
+        alone = dataclasses.replace(training, task=ALONE), config.replace(device_fn=None)
+        return estimator if task is ALONE else make_estimators(model, source, devices, *alone)[0]
+
     return Experiment(
         model=model,
         estimator=estimator,
+        rehearse=rehearse,
         source=source,
         train_input_fn=train_input_fn,
         train_steps=length.train_steps,

@@ -80,6 +80,8 @@ def run(
             task = cleanup.enter_context(cluster_task.joined(cluster, params, options))
             if is_worker:  # The chief has the weights.
                 options = dataclasses.replace(options, warm_start_from='', from_step=None)
+        if cluster and schedule.is_dry_run:
+            task = cluster_task.rehearsal(model, options, params, cluster)
         if schedule.is_dry_run or is_worker:
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
         if schedule.follows and options.from_step is not None:

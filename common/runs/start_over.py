@@ -5,7 +5,6 @@ import contextlib
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.cluster.training_task import ALONE
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.inference.evaluated_input import aside
 from estimator_trainer.common.monitoring.summaries import close_writers
@@ -38,13 +37,10 @@ def locked(output_dir: str, options: Options) -> Iterator[None]:
 
 
 def build_graphs(experiment: Experiment) -> None:
-    """Builds the graphs of a run that takes the place of another: their errors come before the deletion.
-
-    The tasks of a cluster build theirs together, so one alone builds nothing.
-    """
-    estimator = experiment.estimator
-    if experiment.task is not ALONE or not run_files.is_run(estimator.model_dir):
+    """Builds the graphs of a run that takes the place of another: their errors come before the deletion."""
+    if not run_files.is_run(experiment.estimator.model_dir):
         return
+    estimator = experiment.rehearse()
     with aside(experiment.train_input_fn, estimator.config.tf_random_seed) as (_, batch):  # The training says the rest.
         estimator.model_fn(batch.features, batch.labels, tf.estimator.ModeKeys.TRAIN, estimator.config)
     for evaluator in experiment.evaluators:

@@ -3,6 +3,7 @@
 Except in one test, the tasks run tests/cluster/fake_task.py.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+from unittest import mock
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -173,12 +175,36 @@ def test_tasks_are_counted_by_job_get_a_gpu_each_if_there_are_enough_and_invalid
     assert local.share_gpus(2, 1, '') == local.share_gpus(2, 0, '-1') == [{}, {}]
 
 
-def test_the_launcher_starts_over_and_its_tasks_do_not(run, trained_run, monkeypatch):
+def test_the_launcher_starts_over_after_a_dry_run_and_its_tasks_do_not(run, trained_run, monkeypatch):
     output, seen = trained_run('polynomial'), []
+    flags = (*POLYNOMIAL, '--local_cluster=worker:2', '--overwrite', '--seed=3')
     monkeypatch.setattr(local, 'run', lambda command, *_: seen.append((command, sorted(os.listdir(output)))) or {})
-    assert run(*POLYNOMIAL, '--local_cluster=worker:2', '--overwrite', '--seed=3')[0] == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(local, 'rehearse', failed := mock.Mock(side_effect=UsageError('a mistake')))
+        assert run(*flags)[0] == 2 and not seen and (output / 'hparams.json').exists()
+    monkeypatch.setattr(local, 'rehearse', mock.Mock())
+    assert run(*flags)[0] == 0
     ((command, names),) = seen
     assert '--seed=3' in command and '--overwrite' not in command and all(name.endswith('.lock') for name in names)
+    assert failed.call_args[0][:2] == local.rehearse.call_args[0][:2] == (command, {'worker': 2})
+    assert run(*flags)[0] == 0
+    local.rehearse.assert_called_once()  # There was nothing left to delete.
+
+
+def test_the_dry_run_is_of_the_chief_alone_and_its_mistakes_are_told(tmp_path):
+    code = """
+assert json.loads(os.environ['TF_CONFIG'])['task'] == {'type': 'worker', 'index': 0} and '--schedule=dry_run' in sys.argv
+(output,) = [argument.partition('=')[2] for argument in sys.argv if argument.startswith('--output_dir=')]
+assert not os.path.exists(output)
+"""
+    for end, expected in (
+        ('', None),
+        ('sys.exit("trainer.py: no")', RunError),
+        ('print("trainer.py: no", file=sys.stderr); leave(2, "/")', UsageError),
+    ):
+        tasks = json.dumps({'worker0': code + end, 'ps0': '', 'worker1': ''})
+        with pytest.raises(expected, match='^no$') if expected else contextlib.nullcontext():
+            local.rehearse([FAKE, str(tmp_path), tasks], {'ps': 1, 'worker': 2}, StopOnSignal())
 
 
 def test_mistakes_are_found_before_anything_is_started(run, tmp_path, monkeypatch):

@@ -51,6 +51,20 @@ def test_an_evaluator_evaluates_for_a_chief_without_workers_and_the_chief_runs_o
         assert (code, result) == (0, {}) and '--schedule=evaluate: the chief runs it alone.' in log
 
 
+def test_a_dry_run_of_the_chief_finds_what_its_cluster_does_not_support(run_as, tmp_path):
+    pair = {'worker': ['a:1', 'b:1']}
+    code, result, log = run_as(pair, 'worker', '--schedule=dry_run')
+    assert code == 0 and result['global_step'] == 1 and 'Input x: float32 (50,)' in log  # Its share.
+    for cluster, job, flag, message in (
+        (pair, 'worker', '--hparams=batch_size=33', 'batch_size=33 is not divisible by 2 tasks: use'),
+        (WITH_EVALUATOR, 'chief', PATIENCE, NEEDS_EVALUATIONS),
+        (WITH_SERVER, 'chief', '--steps_per_loop=2', f'--steps_per_loop {NOT_WITH_SERVERS}'),
+    ):
+        code, _, err = run_as(cluster, job, '--schedule=dry_run', flag)
+        assert code == 2 and err.splitlines()[-1].startswith(f'trainer.py: {message}')
+    assert not (tmp_path / 'output').exists()
+
+
 def test_each_task_rejects_options_that_clusters_do_not_support(run_as, tmp_path):
     turns = '--model=tests.training.model_in_turns'
     for cluster, job, flag, message in (

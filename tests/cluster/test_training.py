@@ -1,6 +1,7 @@
 """Clusters of real processes: the weights are those of one process, and of the same cluster undisturbed."""
 
 import json
+import shutil
 import signal
 
 import pytest
@@ -73,6 +74,13 @@ def test_options_have_the_same_effect_as_in_one_process(train, undisturbed):
     assert_equal(cluster, alone, 1e-6)
     assert cluster['bias'] == one.weights()['bias'] and (cluster['hidden'] != one.weights()['hidden']).all()
     assert (alone['words'][1:] != 0).all() and len([name for name in cluster if 'ExponentialMovingAverage' in name]) >= 3
+
+
+def test_a_mistake_in_the_graph_leaves_the_run_that_was_to_be_overwritten(train, undisturbed, tmp_path):
+    shutil.copytree(undisturbed[1].output_dir, tmp_path / 'output')
+    run = train(2, '--overwrite', '--freeze=nosuch', directory=tmp_path)
+    assert run.wait()[0] == 2 and '--freeze=nosuch: matches none of the variables' in run.error('chief0')
+    assert_equal(run.weights(), undisturbed[1].weights())
 
 
 def test_early_stopping_stops_all_at_the_same_step(train):
