@@ -27,7 +27,7 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.stop import StopOnSignal
 
 _POLL_SECONDS = 0.2
-_TASK = 'LOCAL_CLUSTER_TASK'  # Environment variable of a task; its stdin closes when its launcher ends.
+_TASK = 'LOCAL_CLUSTER_TASK'  # Environment variable of a task: its cluster. Its stdin closes when its launcher ends.
 
 
 def run(
@@ -119,16 +119,22 @@ def share_gpus(num_tasks: int, num_gpus: int, visible: str) -> list[dict[str, st
     return [{'CUDA_VISIBLE_DEVICES': name} for name, _ in zip(names, range(num_tasks))]
 
 
-def end_with_launcher(environ: MutableMapping[str, str]) -> None:
-    """Sends this process SIGTERM when its launcher, `run`, exits; does nothing without a launcher."""
-    if not environ.pop(_TASK, ''):
-        return
+def end_with_launcher(environ: MutableMapping[str, str]) -> str:
+    """Sends this process SIGTERM when its launcher, `run`, exits.
+
+    Returns:
+      the cluster that it is a task of, as the text of --local_cluster; '' without a launcher.
+    """
+    cluster = environ.pop(_TASK, '')
+    if not cluster:
+        return ''
 
     def wait():
         os.read(0, 1)  # Nothing is ever written: it returns when the other end closes.
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=wait, daemon=True).start()
+    return cluster
 
 
 @dataclasses.dataclass
@@ -174,6 +180,7 @@ def _started(command, counts, directory):
     num_gpus = len(tf.config.list_physical_devices('GPU'))
     gpus = share_gpus(len(configs), num_gpus, os.environ.get('CUDA_VISIBLE_DEVICES', ''))
     tasks: list[_Task] = []
+    text = ','.join(f'{job}:{count}' for job, count in counts.items())
     receiver, sender = os.pipe()
     try:
         with tempfile.TemporaryFile() as chief_output:
@@ -187,7 +194,7 @@ def _started(command, counts, directory):
                     log_path,
                     stdin=receiver,
                     stdout=None if tasks else chief_output,
-                    env={**os.environ, **gpu, 'TF_CONFIG': tf_config, _TASK: '1'},
+                    env={**os.environ, **gpu, 'TF_CONFIG': tf_config, _TASK: text},
                 )
                 tasks.append(_Task(config, log_path, log_start, process))
             yield tasks, chief_output

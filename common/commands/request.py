@@ -95,10 +95,19 @@ def _module(kind, name, given):
 
 
 def run(
-    FLAGS: flags.FlagValues, stop: StopOnSignal, cluster: ClusterConfig | None = None, objects: Objects = Objects()
+    FLAGS: flags.FlagValues,
+    stop: StopOnSignal,
+    cluster: ClusterConfig | None = None,
+    objects: Objects = Objects(),
+    local_cluster: str = '',
 ) -> dict[str, Any]:
-    """Runs the schedule that the flags select and returns the result; see `common.runs.runner.run`."""
+    """Runs the schedule that the flags select and returns the result; see `common.runs.runner.run`.
+
+    Args:
+      local_cluster: what has started this task, see `local.end_with_launcher`.
+    """
     model, source, kept = _prepare(FLAGS, objects)
+    kept[saved_flags.LOCAL_CLUSTER] = local_cluster
     return runner.run(model, source, output_dir(FLAGS), to_options(FLAGS), stop, cluster, objects.on_metrics, kept)
 
 
@@ -152,10 +161,13 @@ def launch(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str
       script: trainer.py, which the tasks of a local cluster run.
       FLAGS: of trainer.py.
     """
+    local_cluster = local.end_with_launcher(os.environ)
+    cluster = None if FLAGS.local_cluster else tf_config.read(os.environ)
+    if not cluster:
+        saved_run.take_local_cluster(FLAGS, output_dir(FLAGS))
     if FLAGS.local_cluster:
         return _run_local_cluster(script, FLAGS, stop)
-    local.end_with_launcher(os.environ)
-    return run(FLAGS, stop, tf_config.read(os.environ))
+    return run(FLAGS, stop, cluster, local_cluster=local_cluster)
 
 
 def _run_local_cluster(script, FLAGS, stop):

@@ -76,18 +76,16 @@ def take(FLAGS: flags.FlagValues, output_dir: str) -> SavedRun | None:
     if FLAGS.overwrite:
         _check_names(FLAGS, output_dir)
         return None
-    schedule, params = SCHEDULES[FLAGS.schedule], _hparams(output_dir)
-    if not params and schedule.trains and not schedule.is_dry_run and is_alone(FLAGS):
+    schedule = SCHEDULES[FLAGS.schedule]
+    if schedule.trains and not schedule.is_dry_run and is_alone(FLAGS) and not _hparams(output_dir):
         tf.logging.warning(
             '%s has no run: --model=%s and --dataset=%s, the defaults, are trained there.',
             output_dir,
             FLAGS.model,
             FLAGS.dataset,
         )
-    if not params or any(FLAGS[name].present and FLAGS[name].value != params.get(name) for name in ('model', 'dataset')):
-        return None
-    run = SavedRun(params, saved_flags.load(output_dir), checkpoints.has_checkpoint(output_dir))
-    if schedule.trains and not run.has_begun and not is_alone(FLAGS) or schedule.is_dry_run and not FLAGS.output_dir:
+    run = _find(FLAGS, output_dir)
+    if not run:
         return None
     found = {**settings(output_dir), **_data_dir(FLAGS, output_dir, run), **_kept(FLAGS, run)}
     taken = [name for name, value in found.items() if not FLAGS[name].present and value not in (None, FLAGS[name].value)]
@@ -99,7 +97,33 @@ def take(FLAGS: flags.FlagValues, output_dir: str) -> SavedRun | None:
     )
     check(FLAGS)
     back_to = rollback.target(output_dir, to_options(FLAGS)) if schedule.trains else None
-    return run if back_to is None else dataclasses.replace(run, hparams=overrides.undone(params, back_to))
+    return run if back_to is None else dataclasses.replace(run, hparams=overrides.undone(run.hparams, back_to))
+
+
+def take_local_cluster(FLAGS: flags.FlagValues, output_dir: str) -> None:
+    """Sets --local_cluster, if it is not given, to that of the run in an output_dir if a training goes on with it.
+
+    Raises:
+      UsageError: hparams.json or flags.json is corrupt.
+    """
+    schedule = SCHEDULES[FLAGS.schedule]
+    if FLAGS['local_cluster'].present or FLAGS.overwrite or not schedule.trains or schedule.is_dry_run:
+        return
+    run = _find(FLAGS, output_dir)
+    if run and run.flags.get(saved_flags.LOCAL_CLUSTER):
+        FLAGS['local_cluster'].value = _parsed(FLAGS, 'local_cluster', run.flags[saved_flags.LOCAL_CLUSTER], output_dir)
+        tf.logging.info('From the run: %s; --local_cluster= goes on in one process.', FLAGS['local_cluster'].serialize())
+
+
+def _find(FLAGS, output_dir):
+    """Returns the SavedRun from which a command without --overwrite takes what it does not give, or None; see `take`."""
+    schedule, params = SCHEDULES[FLAGS.schedule], _hparams(output_dir)
+    if not params or any(FLAGS[name].present and FLAGS[name].value != params.get(name) for name in ('model', 'dataset')):
+        return None
+    run = SavedRun(params, saved_flags.load(output_dir), checkpoints.has_checkpoint(output_dir))
+    if schedule.trains and not run.has_begun and not is_alone(FLAGS) or schedule.is_dry_run and not FLAGS.output_dir:
+        return None
+    return run
 
 
 def _check_names(FLAGS, output_dir):

@@ -155,6 +155,8 @@ def test_a_cluster_that_loses_a_task_restarts_and_ends_with_the_same_result(run,
     assert [process.returncode for process in processes] == [0, 0, 1, -signal.SIGKILL, 0, 0]
     assert 'worker 1 failed: was killed by SIGKILL ' in err and 'restarting all tasks (restart 1 of 1).' in err
     assert_equal(read_weights(found), read_weights(expected))
+    kept = [json.loads((path / 'flags.json').read_text())['local_cluster'] for path in (found, expected)]
+    assert kept == ['worker:2', 'worker:2']
 
 
 def test_tasks_are_counted_by_job_get_a_gpu_each_if_there_are_enough_and_invalid_clusters_are_rejected():
@@ -189,6 +191,30 @@ def test_the_launcher_starts_over_after_a_dry_run_and_its_tasks_do_not(run, trai
     assert failed.call_args[0][:2] == local.rehearse.call_args[0][:2] == (command, {'worker': 2})
     assert run(*flags)[0] == 0
     local.rehearse.assert_called_once()  # There was nothing left to delete.
+
+
+def test_a_run_goes_on_with_the_tasks_that_it_had_unless_told_otherwise(run, trained_run, monkeypatch):
+    output, started = trained_run('polynomial'), mock.Mock(return_value={})
+    path = output / 'flags.json'
+    path.write_text(json.dumps({**json.loads(path.read_text()), 'local_cluster': 'chief:1,worker:2'}))
+    monkeypatch.setattr(local, 'run', started)
+    for given, counts in (
+        ((), {'chief': 1, 'worker': 2}),
+        (POLYNOMIAL, {'chief': 1, 'worker': 2}),
+        (['--local_cluster=worker:2'], {'worker': 2}),
+        (['--local_cluster='], None),
+        (['--schedule=dry_run'], None),
+        (['--schedule=evaluate'], None),
+        ([*POLYNOMIAL, '--overwrite', '--train_steps=1'], None),
+    ):
+        started.reset_mock()
+        code, _, log = run(*given)
+        assert code == 0 and (started.call_args and started.call_args[0][1]) == counts
+        is_taken = counts and '--local_cluster=worker:2' not in given
+        assert ('From the run: --local_cluster=chief:1,worker:2; --local_cluster= goes on in one' in log) == bool(is_taken)
+    path.write_text('{"local_cluster": ["worker:2"]}')
+    code, _, err = run()
+    assert code == 2 and 'flags.json: local_cluster: ' in err
 
 
 def test_the_dry_run_is_of_the_chief_alone_and_its_mistakes_are_told(tmp_path):
