@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 import dataclasses
+import functools
 import math
 import types
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.inference import labeled_files
 from estimator_trainer.common.inference.evaluator import Evaluator
 from estimator_trainer.common.monitoring.status_file import StatusFile
@@ -95,7 +96,7 @@ def make_experiment(
         options = parallelism.began_with(options, config.model_dir)
     devices = tower_devices(options)
     share = Share(task.index, task.count, has_whole_batches=task.batch_parts < task.count)
-    _check_batch(params, task.batch_parts, len(devices), is_resumed)
+    counts = _counted(source, options, lambda: _check_batch(params, task.batch_parts, len(devices), is_resumed))
     objective = parse_objective(options.best_metric)
     length = measure(source, options)
     train_input_fn = _train_input_fn(source, options, length.trained_examples, share, task)
@@ -138,7 +139,7 @@ def make_experiment(
         train_input_fn=train_input_fn,
         train_steps=length.train_steps,
         eval_every_steps=length.eval_every_steps,
-        evaluators=_make_evaluators(evaluated, source, objective, options, len(devices)) if schedule.evaluates else [],
+        evaluators=_make_evaluators(evaluated, source, objective, options, counts, len(devices)) if schedule.evaluates else [],
         objective=objective,
         options=options,
         stop=stop,
@@ -157,13 +158,13 @@ def _train_input_fn(source, options, num_examples, share, task):
     return exact_program.recorded(input_fn) if source.has_input_fn() and not task.has_scaffold else input_fn
 
 
-def _make_evaluators(estimator, source, objective, options, towers):
+def _make_evaluators(estimator, source, objective, options, counts, towers):
     """Returns an Evaluator of --input, or of each split; raises UsageError if these do not have the metric of the objective."""
     if options.input:
         return [labeled_files.make_evaluator(estimator, source, options.input, options.eval_steps, towers)]
     evaluators = [
-        Evaluator(estimator, make_input_fn(source, ModeKeys.EVAL, split), split, *_eval_steps(source, split, options, towers))
-        for split in options.eval_splits
+        Evaluator(estimator, make_input_fn(source, ModeKeys.EVAL, split), split, *_eval_steps(source, count, options, towers))
+        for split, count in counts.items()
     ]
     # Every model has a loss; to know the other metrics, the graph must be built.
     if objective.metric != 'loss' and objective.metric not in (names := evaluators[0].metric_names()):
@@ -186,15 +187,36 @@ def _check_batch(params, tasks, towers, is_resumed):
         )
 
 
-def _eval_steps(source, split, options, towers):
+def _counted(source, options, check):
+    """Returns {split: number of its examples, or a negative cardinality} for the splits to evaluate, after another check.
+
+    Raises:
+      UsageError: the check fails, or there is no such split; with the mistakes of all.
+      RunError: a split is empty.
+    """
+    counts = {}
+
+    def count(split):
+        counts[split] = tf.data.experimental.UNKNOWN_CARDINALITY
+        if not source.has_input_fn():  # Otherwise the Evaluator sees whether it ends.
+            counts[split] = count_examples(source, split, at_most=1 if _max_eval_steps(options) else None)
+        if not _max_eval_steps(options) and counts[split] == tf.data.experimental.INFINITE_CARDINALITY:
+            raise UsageError(f'--dataset={source.params.dataset}: the split {split} is infinite: set --eval_steps')
+
+    splits = options.eval_splits if SCHEDULES[options.schedule].evaluates and not options.input else ()
+    check_all([check, *(functools.partial(count, split) for split in splits)])
+    return counts
+
+
+def _max_eval_steps(options):
+    return 1 if SCHEDULES[options.schedule].is_dry_run else options.eval_steps
+
+
+def _eval_steps(source, num_examples, options, towers):
     """Returns the maximum number of batches to evaluate, the required one, and the examples per tower in the largest."""
-    size = source.params.eval_batch_size
-    steps = 1 if SCHEDULES[options.schedule].is_dry_run else options.eval_steps
+    size, steps = source.params.eval_batch_size, _max_eval_steps(options)
     if source.has_input_fn():
-        return steps, 1, 1  # The Evaluator sees whether it ends.
-    num_examples = count_examples(source, split, at_most=1 if steps else None)  # Raises if the split is unknown or empty.
-    if not steps and num_examples == tf.data.experimental.INFINITE_CARDINALITY:
-        raise UsageError(f'--dataset={source.params.dataset}: the split {split} is infinite: set --eval_steps')
+        return steps, 1, 1
     largest = math.ceil((size if num_examples < 0 else min(size, num_examples)) / max(towers, 1))
     if steps:
         return steps, 1, largest

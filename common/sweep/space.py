@@ -1,13 +1,14 @@
 """Search spaces of hyper-parameters, as in JSON files."""
 
 from collections.abc import Collection, Mapping
+import functools
 import json
 from typing import Any
 import warnings
 
 from optuna import distributions
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.files import read_json
 from estimator_trainer.hparams.merge import apply
 
@@ -39,16 +40,21 @@ def make_space(
       {name: distribution}; `decode` converts sampled values to the hyper-parameters' types.
 
     Raises:
-      UsageError: the values are not a valid space for these hyper-parameters.
+      UsageError: the values are not a valid space for these hyper-parameters; with the mistakes of all.
     """
     if not values:
         raise UsageError(f'{origin}: names no hyper-parameter')
-    for name in values:
+    space = {}
+
+    def add(name):
         if name in ('model', 'dataset'):
             raise UsageError(f'{origin}: {name} has its own flag, --{name}')
         if name in fixed:
             raise UsageError(f'{origin}: {name} is also set by a flag: remove one of the two')
-    return {name: _distribution(origin, params, name, of_name) for name, of_name in values.items()}
+        space[name] = _distribution(origin, params, name, values[name])
+
+    check_all(functools.partial(add, name) for name in values)
+    return space
 
 
 def decode(name: str, value: Any, params: Mapping[str, Any]) -> Any:

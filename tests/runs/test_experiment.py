@@ -84,6 +84,13 @@ def test_invalid_runs_are_named(tmp_path):
     ):
         with pytest.raises((UsageError, RunError), match=message):
             make(tmp_path, text, **options)
+    with pytest.raises(UsageError) as error:
+        make(tmp_path, 'batch_size=2', 'train_and_evaluate', num_towers=3, eval_splits=['test', 'eval', 'endless'])
+    assert [' is not divisible ' in text or text for text in error.value.args] == [
+        True,
+        '--dataset=d: unknown split test',
+        '--dataset=d: the split endless is infinite: set --eval_steps',
+    ]
 
 
 @pytest.mark.parametrize(

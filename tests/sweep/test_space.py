@@ -72,3 +72,6 @@ def test_mistakes_in_a_space_are_reported(tmp_path, message, spaces):
         with pytest.raises(UsageError) as error:
             space_of(tmp_path, space, ['num_epochs'])
         assert str(error.value).startswith('--space') and 'space.json' in str(error.value) and message in str(error.value)
+    with pytest.raises(UsageError) as error:
+        space_of(tmp_path, {'unit': [1], 'rate': [0.1], 'model': ['alexnet'], 'units': []}, ['num_epochs'])
+    assert [text.split(': ')[1].split(' ')[0] for text in error.value.args] == ['unknown', 'model', 'units']
