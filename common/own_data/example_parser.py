@@ -119,7 +119,7 @@ def _features(example, params, stored):
         features['numeric'] = _numbers(example, found[NUMERIC])
     if found[CATEGORICAL]:
         values = tf.stack([_text_of(example[feature['name']]) for feature in found[CATEGORICAL]], axis=-1)
-        features['categorical'] = column_ids(values, [feature['vocabulary'] for feature in found[CATEGORICAL]])
+        features['categorical'] = column_ids(values, {feature['name']: feature['vocabulary'] for feature in found[CATEGORICAL]})
     for feature in found[IMAGE]:
         features['image'] = _image(example[feature['name']], feature)
     if found[TEXT]:  # A table may have several.

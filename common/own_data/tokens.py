@@ -83,8 +83,7 @@ def _batch_ids(texts, params, vocabulary):
 
 
 def _word_table(vocabulary):
-    word_ids = _ids_of_forms(vocabulary)
-    return lookup_table([*word_ids], [*word_ids.values()], _UNKNOWN)
+    return lookup_table(_ids_of_forms(vocabulary), _UNKNOWN, 'words')
 
 
 def _ids_of_forms(vocabulary):

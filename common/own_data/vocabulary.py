@@ -4,12 +4,17 @@ import collections
 from collections.abc import Collection, Iterable, Mapping, Sequence
 import itertools
 import operator
+import re
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import assets
 from estimator_trainer.common.errors import listed
 from estimator_trainer.common.own_data.values import display, key, spellings
+
+_NOT_IN_A_FILE = re.compile(r'[\t\r\n]')  # TensorFlow drops each carriage return of a line.
+_MAX_FILES = 100  # Of columns; tables for a thousand take seconds to build.
 
 
 class ValueCounts:
@@ -71,30 +76,39 @@ class ValueCounts:
         return {'vocabulary': [value for value in self.most_common(params['min_count'], params['max_vocabulary']) if value]}
 
 
-def lookup_table(keys: Sequence[str | bytes], ids: Sequence[int], default: int) -> tf.lookup.StaticHashTable:
-    """Creates a table from string to int64, initialized by `tf.tables_initializer` of the outermost graph."""
-    if not keys:  # A table must not be empty.
-        keys, ids = [''], [default]
+def lookup_table(ids: Mapping[str, int], default: int, name: str) -> tf.lookup.StaticHashTable:
+    """Creates a table from string to int64, initialized by `tf.tables_initializer` of the outermost graph.
+
+    In an export, its content is an asset, a file with the given name, if all keys can be in one.
+    """
     with tf.init_scope():  # A tf.data function cannot hold its own table.
-        initializer = tf.lookup.KeyValueTensorInitializer(
-            tf.constant(list(keys), tf.string, [len(keys)]), tf.constant(list(ids), tf.int64, [len(ids)])
-        )
-        return tf.lookup.StaticHashTable(initializer, default)
+        return tf.lookup.StaticHashTable(_initializer(ids or {'': default}, name), default)  # It must not be empty.
 
 
-def column_ids(values: tf.Tensor, vocabularies: Sequence[Sequence[str]]) -> tf.Tensor:
+def _initializer(ids, name):
+    """Returns the initializer of a table; its file has a key, a tab and an id in each line."""
+    if assets.are_written() and not any(_NOT_IN_A_FILE.search(key) for key in ids):
+        content = ''.join(f'{key}\t{number}\n' for key, number in ids.items())
+        return tf.lookup.TextFileInitializer(assets.asset(name, content.encode()), tf.string, 0, tf.int64, 1)
+    return tf.lookup.KeyValueTensorInitializer(
+        tf.constant([*ids], tf.string, [len(ids)]), tf.constant([*ids.values()], tf.int64, [len(ids)])
+    )
+
+
+def column_ids(values: tf.Tensor, vocabularies: Mapping[str, Sequence[str]]) -> tf.Tensor:
     """Returns the ids of values, string [..., columns], as int32: 1 + the index in the column's vocabulary; 0 if unknown.
 
     Each of a value's spellings has its id, unless it is another value of the vocabulary.
     """
-    # One table for all columns: keys begin with the column's number.
-    ids = {
-        f'{i}\0{value}': number for i, vocabulary in enumerate(vocabularies) for value, number in _known(vocabulary, 1).items()
-    }
-    columns = tf.constant([str(i) for i in range(len(vocabularies))])
-    found = lookup_table([*ids], [*ids.values()], 0).lookup(
-        tf.strings.join([tf.broadcast_to(columns, tf.shape(values)), values], '\0')
-    )
+    known = {name: _known(vocabulary, 1) for name, vocabulary in vocabularies.items()}
+    if assets.are_written() and len(known) <= _MAX_FILES:
+        tables = [lookup_table(ids, 0, name) for name, ids in known.items()]
+        found = tf.stack([table.lookup(values[..., i]) for i, table in enumerate(tables)], axis=-1)
+    else:  # One table for all columns is faster: keys begin with the column's number.
+        ids = {f'{i} {value}': number for i, of_one in enumerate(known.values()) for value, number in of_one.items()}
+        columns = tf.constant([str(i) for i in range(len(known))])
+        keys = tf.strings.join([tf.broadcast_to(columns, tf.shape(values)), values], ' ')
+        found = lookup_table(ids, 0, 'categories').lookup(keys)
     return tf.cast(found, tf.int32)
 
 
@@ -116,7 +130,7 @@ def class_ids(values: tf.Tensor, class_names: Sequence[str], name: str) -> tf.Te
       name: of the label, for the message.
     """
     ids = _known(class_names, 0)
-    found = lookup_table([*ids], [*ids.values()], -1).lookup(values)
+    found = lookup_table(ids, -1, name).lookup(values)
     shown = listed(class_names, 5)
     with tf.control_dependencies(
         [tf.debugging.Assert(tf.reduce_all(found >= 0), [f'Key: {name}. Must be one of the classes: {shown}'])]

@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import assets
 from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import atomic_path, dumps
@@ -114,11 +115,12 @@ def _export(experiment, checkpoint):
         saved = saved_dataset.load(estimator.model_dir)
         step, params = checkpoints.global_step(checkpoint), experiment.source.params
         card = make_card(estimator.model_dir, step, params, saved.sha256 if saved else None)
-        with extra_assets(card, params.metadata.get('class_names'), inputs) as assets:
+        with extra_assets(card, params.metadata.get('class_names'), inputs) as extra:
             # The Estimator names a version by the clock, which may have gone back.
             parent = os.path.join(directory, f'temp-{export_versions.next_version(directory)}')
             try:
-                path = estimator.export_saved_model(parent, serving_input_fn, assets, checkpoint_path=checkpoint).decode()
+                with assets.written():
+                    path = estimator.export_saved_model(parent, serving_input_fn, extra, checkpoint_path=checkpoint).decode()
             except (tf.errors.NotFoundError, ValueError):
                 if tf.io.gfile.exists(f'{checkpoint}.index'):
                     raise

@@ -1,18 +1,21 @@
 """Raw inputs of an exported model become the features that the same examples become in files of --input."""
 
+import pathlib
+
 import numpy as np
 from PIL import ExifTags, Image
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import assets
 from estimator_trainer.common.inference import serving
 from estimator_trainer.common.inference.input_files import open_files
 from estimator_trainer.common.inference.prediction import stack
 from estimator_trainer.common.inference.signatures import DEFAULT, EXAMPLES, PICTURES, signatures_of
 from estimator_trainer.common.records import records
 from estimator_trainer.datasets import csv, image_folder, text, tfrecord
-from tests.datasets.own_data import Prepared, mixed
+from tests.datasets.own_data import Prepared, make_schema, mixed
 from tests.linear import make_estimator
 
 
@@ -33,14 +36,15 @@ def doubled(features, labels, mode, params):
 
 
 def export(directory, source):
-    """Returns the signatures of an exported model that doubles the features of a dataset."""
+    """Returns the directory of an exported model that doubles the features of a dataset."""
     estimator = make_estimator(directory, model=doubled)
     with tf.Graph().as_default(), tf.Session() as session:
         step, factor = tf.train.create_global_step(), tf.get_variable('factor', initializer=2.0)
         session.run([step.initializer, factor.initializer])
         tf.train.Saver().save(session, f'{directory}/model.ckpt', step)
-    path = estimator.export_saved_model(f'{directory}/export', serving.make_serving_input_fn(source))
-    return tf2.saved_model.load(path.decode()).signatures
+    with assets.written():
+        path = estimator.export_saved_model(f'{directory}/export', serving.make_serving_input_fn(source))
+    return path.decode()
 
 
 def table(tmp_path):
@@ -96,10 +100,31 @@ def test_raw_inputs_and_serialized_examples_become_what_files_become(tmp_path, m
     specs = {name: signature.specs for name, signature in signatures_of(found.source).items()}
     assert specs.keys() == {DEFAULT, EXAMPLES, name}
     expected.pop('example_id', None)
-    signatures = export(tmp_path / 'model', found.source)
+    signatures = tf2.saved_model.load(export(tmp_path / 'model', found.source)).signatures
     for signature, inputs in ((name, raw), (EXAMPLES, {'examples': serialized})):
         fed = {key: tf2.constant(inputs[key], spec.dtype) for key, spec in specs[signature].items()}
         features = signatures[f'{signature}:serving_default'.removeprefix(':')](**fed)
         assert features.keys() == expected.keys()
         for feature, value in expected.items():
             np.testing.assert_allclose(features[feature], 2 * value, atol=2e-6, err_msg=feature)
+
+
+def test_vocabularies_are_files_that_whoever_has_the_export_can_change(tmp_path):
+    cities = ['Rome', 'Zürich', '"new\nline"']
+    rows = [f'{i},{cities[i % 3]},{"ab"[i % 2]},a film of {i} number,{i % 2}' for i in range(60)]
+    (tmp_path / 'a.csv').write_text('\n'.join(['x,city,City,films,y', *rows]))
+    hparams = (
+        f'table_file={tmp_path}/a.csv',
+        'target=y',
+        'eval_share=0',
+        make_schema(tmp_path, columns={'City': 'categorical', 'x': 'ignore'}),
+    )
+    directory = export(tmp_path / 'model', Prepared(csv, tmp_path / 'data', *hparams).source)
+    files = {path.name: path.read_text() for path in pathlib.Path(directory, 'assets').iterdir()}
+    assert files == {'city.txt': 'a\t1\nb\t2\n', 'words.txt': 'a\t2\nfilm\t3\nnumber\t4\nof\t5\n'}  # city has a line break.
+    pathlib.Path(directory, 'assets', 'city.txt').write_text('b\t1\nB\t1\n')
+    ask = tf2.saved_model.load(directory).signatures['serving_default']
+    inputs = {'city': ['Rome', 'new\nline'], 'City': ['B', 'a'], 'films': ['a of', 'film']}
+    found = ask(**{name: tf2.constant(values) for name, values in inputs.items()})
+    assert (found['categorical'] / 2).numpy().tolist() == [[1, 1], [3, 0]]
+    assert (found['text'] / 2).numpy().tolist() == [[2, 5], [3, 0]]

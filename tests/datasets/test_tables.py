@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import assets
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.own_data import examples
@@ -357,9 +358,9 @@ def test_values_are_counted_in_bounded_memory_and_categories_and_classes_are_the
     assert many.are_distinct and not many.is_exact  # The first ones were.
     for expected in (['1.5', '2', '10'], ['01', '1'], ['10', '2', 'x']):
         assert sorted_classes(reversed(expected)) == expected
-    ids = column_ids(tf.constant([['a', 'b'], ['', 'c']]), [[], []])  # Without known categories.
+    ids = column_ids(tf.constant([['a', 'b'], ['', 'c']]), {'x': [], 'y': []})  # Without known categories.
     spelled = tf.constant([['TRUE', 'e\u0301'], ['true', '5.0'], ['True', '5'], ['no', '']])
-    spelled = column_ids(spelled, [['false', 'true', 'True'], ['\u00e9', '5']])  # A value's own spelling goes first.
+    spelled = column_ids(spelled, {'x': ['false', 'true', 'True'], 'y': ['\u00e9', '5']})  # A value's own spelling goes first.
     values = tf.placeholder(tf.string, [None])
     found, many = class_ids(values, ['b', 'a'], 'kind'), class_ids(values, 'abcdef', 'kind')
     session.run(tf.tables_initializer())
@@ -511,6 +512,30 @@ def test_dates_become_days_and_the_cycles_that_they_cover(facts, session):
     expected = [np.sin(turn[0]), np.cos(turn[0]), np.sin(turn[1]), np.cos(turn[1])]
     np.testing.assert_allclose([second[f'when: {name}'][1][0] for name in names], expected, rtol=1e-5)
     assert [feature['name'] for feature in encoded_features(found)] == ['when', *(f'when: {name}' for name in names), 'y']
+
+
+def test_vocabularies_are_files_of_an_export_one_for_each_of_few_columns_or_all_in_one(session):
+    few = {'a/b': ['x', 'y'], 'A?b': ['z'], 'a%b': ['x', 'y'], 'none': [], 'tab': ['x\ty'], '\u00e9' * 99: ['1', 'e\u0301']}
+    many = {f'c{i}': ['x', ' y'] for i in range(101)}
+    with assets.written():
+        found = column_ids(tf.constant([['y', 'z', 'x', '', 'x\ty', '\u00e9'], ['Y', 'x', 'z', 'a', 'x', '1.0']]), few)
+        again = column_ids(tf.constant([['y', '', '', '', '', '']]), few)
+        of_many = column_ids(tf.constant([['x'] * 51 + [' y'] * 50]), many)
+        session.run(tf.tables_initializer())
+        paths = {path.decode() for path in session.run(tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS))}
+        contents = {os.path.basename(path): open(path, encoding='utf-8').read() for path in paths}
+        assert session.run(found).tolist() == [[2, 1, 1, 0, 1, 2], [0, 0, 0, 0, 0, 1]]
+        assert session.run(again).tolist() == [[2, 0, 0, 0, 0, 0]]
+        assert session.run(of_many).tolist() == [[1] * 51 + [2] * 50]
+    assert contents == {
+        'a_b.txt': 'x\t1\ny\t2\n',
+        'a_b_2.txt': 'z\t1\n',
+        'a_b_3.txt': 'x\t1\ny\t2\n',
+        'none.txt': '\t0\n',
+        '\u00e9' * 50 + '.txt': '1\t1\ne\u0301\t2\n1.0\t1\n\u00e9\t2\n',
+        'categories.txt': ''.join(f'{i} x\t1\n{i}  y\t2\n' for i in range(101)),
+    }
+    assert not assets.are_written()
 
 
 def test_the_target_is_given_or_has_a_usual_name_and_a_wrong_schema_is_refused(table, tmp_path):
