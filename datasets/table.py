@@ -18,6 +18,7 @@ from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import dates, example_parser, named_columns, numbers, raw_columns, tokens
 from estimator_trainer.common.own_data.conversions import once, silenced
 from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
+from estimator_trainer.common.own_data.held_out import is_by_class
 from estimator_trainer.common.own_data.schema import COLUMNS, TARGET, WEIGHT, check_same_columns, read_schema, schema_of
 from estimator_trainer.common.own_data.split_rows import BadRows, FileExamples, read_summary, write
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
@@ -87,6 +88,7 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
         and, unless written as programs do, the 'style'; those of kind date also 'order', 'origin', in days since 1970, and
         'cycles'; those of kind categorical 'vocabulary'. The others are of kind text, target, id or weight.
       vocabulary_sizes: {'categorical': sizes}, with 1 for id 0; {} without such columns.
+      moved_rows: see `SplitFile`, if a share of a single file is held out.
       task: classification, with class_names and num_classes; or regression, with target_mean and target_std.
     """
     return read_json(os.path.join(_directory(data_dir, params), 'metadata.json'))
@@ -160,7 +162,7 @@ def _given(params):
 
 def _files(params):
     name, path = _given(params)
-    return find_files(name, path, SUFFIXES, params.eval_share)
+    return [file.with_moved(params.metadata) for file in find_files(name, path, SUFFIXES, params.eval_share)]
 
 
 def _directory(data_dir, params):
@@ -173,6 +175,7 @@ def _directory(data_dir, params):
 def _path(data_dir, params, schema):
     names = ('target', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share', 'missing', 'decimal', 'dates', 'tokens')
     facts = [schema.content, params.train_split, *(params[name] for name in names)]
+    facts += ['by class'] if is_by_class(_files(params), params.metadata) else []
     return os.path.join(data_dir, f'table-{fingerprint(_given(params)[1], [file.path for file in _files(params)], facts)}')
 
 
@@ -206,7 +209,8 @@ def _described(params, schema):
     named = {params.target, *schema.roles.values(), *schema.given}
     opened = {file: open_table(file.path, named) for file in files}
     tables = {file: table for file, table in opened.items() if _is_split(file, table, opened[trained])}
-    return tables, *describe(tables, trained, schema, params)
+    facts, text = describe(tables, trained, schema, params, is_by_class(files, params.metadata))
+    return {file.with_moved(facts): table for file, table in tables.items()}, facts, text
 
 
 def _converted(params, schema):

@@ -17,6 +17,7 @@ from estimator_trainer.common.own_data import example_parser, named_columns, tok
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.conversions import once
 from estimator_trainer.common.own_data.description import describe_classes, log_classes
+from estimator_trainer.common.own_data.held_out import by_class, is_by_class
 from estimator_trainer.common.own_data.labeled_lines import LabeledLines
 from estimator_trainer.common.own_data.labeled_lines import split as split_line
 from estimator_trainer.common.own_data.lines import in_blocks
@@ -62,7 +63,10 @@ def prepare(data_dir: str, params: HParams) -> None:
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
-    """Returns class_names and num_classes, the vocabulary of the training texts, its vocabulary_size, and the task."""
+    """Returns class_names and num_classes, the vocabulary of the training texts, its vocabulary_size, and the task.
+
+    And, if a share of a single file is held out, moved_rows, those of its `SplitFile`.
+    """
     return read_json(os.path.join(_directory(data_dir, params), 'metadata.json'))
 
 
@@ -153,21 +157,32 @@ def _label_encoder(class_names):
 
 
 def _files(params):
-    return find_files('text_file', params.text_file, ('.txt', '.tsv'), params.eval_share)
+    files = find_files('text_file', params.text_file, ('.txt', '.tsv'), params.eval_share)
+    return [file.with_moved(params.metadata) for file in files]
 
 
 def _directory(data_dir, params):
     names = ('tokens', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share')
+    files = _files(params)
     facts = [params.train_split, *(params[name] for name in names)]
-    return os.path.join(
-        data_dir, f'text-{fingerprint(params.text_file, [file.path for file in _files(params)], facts, _VERSION)}'
-    )
+    facts += ['by class'] if is_by_class(files, params.metadata) else []
+    return os.path.join(data_dir, f'text-{fingerprint(params.text_file, [file.path for file in files], facts, _VERSION)}')
 
 
 def _convert(directory, files, params):
     find_split(params.train_split, 'text_file', params.text_file, files)
     lines = {file: LabeledLines(file.path) for file in files}
     surveys = _survey(lines, params)
+    for found in lines.values():
+        if found.num_quoted:
+            tf.logging.warning('%s: the quotes of csv writers are removed from %d lines.', found.path, found.num_quoted)
+    facts: dict[str, Any] = {}
+    if is_by_class(files, params.metadata):
+        ((file, found),) = lines.items()
+        counted = {split: survey.labels for split, survey in surveys.items()}
+        held_out = by_class(file, counted, functools.partial(_rows_of, found))
+        lines, facts = {held_out: found}, {'moved_rows': sorted(held_out.moved)}
+        surveys = surveys if held_out == file else _survey(lines, params)
     classes = _classes(params.text_file, {name: survey.labels for name, survey in surveys.items()}, params.train_split)
     vocabulary = surveys[params.train_split].words.describe(params)
     for name, survey in surveys.items():
@@ -179,7 +194,7 @@ def _convert(directory, files, params):
         FileExamples(file, functools.partial(parts_of_rows, file, found.labeled, encode), BadRows(params.max_bad_share))
         for file, found in lines.items()
     ]
-    facts = {**describe_classes(classes), **vocabulary}
+    facts |= {**describe_classes(classes), **vocabulary}
     write(directory, params.text_file, facts, _summarize(params.text_file, facts, surveys), examples)
 
 
@@ -210,9 +225,14 @@ def _survey(lines, params):
                 surveys[split].words.update([value['text'] for value in values])
             if not all(surveys[split].labels.is_exact for split in file.splits):
                 raise _too_many(file.path)
-        if found.num_quoted:
-            tf.logging.warning('%s: the quotes of csv writers are removed from %d lines.', file.path, found.num_quoted)
     return surveys
+
+
+def _rows_of(lines, labels):
+    """Yields the numbers of the rows with one of some labels, and this label."""
+    for row in lines.labeled():
+        if not isinstance(row.value, RunError) and row.value['label'] in labels:
+            yield row.position.row, row.value['label']
 
 
 def _too_many(path):

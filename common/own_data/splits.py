@@ -1,6 +1,6 @@
 """Finds the file of each split of users' own data, or holds out a share of a single file."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import functools
 import hashlib
@@ -23,11 +23,20 @@ VERSION = 1  # Of the converted format: a change converts anew.
 
 @dataclasses.dataclass(frozen=True)
 class SplitFile:
-    """A file of one split, or of two, the second with a share of the rows."""
+    """A file of one split, or of two, the second with a share of the rows.
+
+    Attributes:
+      moved: the numbers of the rows that are in the other one of two splits than their checksums say.
+    """
 
     path: str
     splits: tuple[str, ...]
     share: float = 0
+    moved: frozenset[int] = frozenset()
+
+    def with_moved(self, metadata: Mapping[str, Any]) -> 'SplitFile':
+        """Returns the same file, with the rows that the metadata of its dataset name."""
+        return dataclasses.replace(self, moved=frozenset(metadata.get('moved_rows', ())))
 
     def name_of(self, split: str) -> str:
         """Returns the name in this file of a split from `find_split`."""
@@ -35,23 +44,30 @@ class SplitFile:
 
     def split_of(self, row: int) -> str:
         """Returns the split of a row by its number: a checksum decides, so each run holds out the same rows."""
-        return self.splits[len(self.splits) > 1 and int.from_bytes(_checksum(row), 'little') < self.share * 2**64]
+        return self.splits[len(self.splits) > 1 and (checksum(row) < self.share * 2**64) != (row in self.moved)]
 
     def are_in(self, split: str, first: int, count: int) -> np.ndarray:
         """Returns which of the rows from number `first` on are in a split, bool [count]."""
         if len(self.splits) == 1:
             return np.full(count, split == self.splits[0])
         held_out = _held_out(first, count, self.share)
+        if self.moved:
+            held_out = held_out ^ np.isin(np.arange(first, first + count), [*self.moved])
         return held_out if split == self.splits[1] else ~held_out
 
 
-def _checksum(row):
+def checksum(row: int) -> int:
+    """Returns the checksum of a row's number, below 2**64."""
+    return int.from_bytes(_digest(row), 'little')
+
+
+def _digest(row):
     return hashlib.blake2b(row.to_bytes(8, 'little'), digest_size=8).digest()
 
 
 @functools.lru_cache(1024)  # Each pass over a file asks for the same rows.
 def _held_out(first, count, share):
-    checksums = np.frombuffer(b''.join(map(_checksum, range(first, first + count))), '<u8')
+    checksums = np.frombuffer(b''.join(map(_digest, range(first, first + count))), '<u8')
     return checksums < min(int(share * 2**64), 2**64 - 1)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 
 from estimator_trainer.common.own_data.blocks import Block, Table, ahead
 from estimator_trainer.common.own_data.cells import counts, is_missing, to_days, to_numbers
@@ -104,6 +105,16 @@ def trained_cells(table: Table, trained: SplitFile, split: str, names: Collectio
         for name in names:
             cells = block.columns[table.header.index(name)].take(indices)
             yield cells.filter(pa.array(~is_missing(cells, missing))).to_pylist()
+
+
+def rows_of(table: Table, name: str, values: Collection[str]) -> Iterator[tuple[int, str]]:
+    """Yields the numbers of the rows that have one of some values in a column, and this value."""
+    wanted = pa.array(sorted(values), pa.string())
+    for block, rows, _ in _sound_rows(table, BadRows(1)):
+        cells = block.columns[table.header.index(name)].take(pa.array(rows))
+        is_wanted = pyarrow.compute.is_in(cells, value_set=wanted)
+        numbers = block.first.row + rows[is_wanted.to_numpy(zero_copy_only=False)]
+        yield from zip(numbers.tolist(), cells.filter(is_wanted).to_pylist())
 
 
 def _chosen(file, split, block, rows):

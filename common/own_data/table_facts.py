@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 import dataclasses
+import functools
 import re
 from typing import Any
 
@@ -14,9 +15,11 @@ from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.blocks import Table
 from estimator_trainer.common.own_data.cells import missing_values
 from estimator_trainer.common.own_data.columns import Settings
+from estimator_trainer.common.own_data.held_out import by_class
 from estimator_trainer.common.own_data.numbers import to_number
 from estimator_trainer.common.own_data.schema import (
     CATEGORICAL,
+    CLASSIFICATION,
     COLUMNS,
     DATE,
     ID,
@@ -31,7 +34,7 @@ from estimator_trainer.common.own_data.schema import (
 )
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
-from estimator_trainer.common.own_data.survey import Column, count_values, survey, trained_cells
+from estimator_trainer.common.own_data.survey import Column, count_values, rows_of, survey, trained_cells
 from estimator_trainer.common.own_data.table_checks import CURE, check_readings, check_unread, warn_of_totals
 from estimator_trainer.common.own_data.table_summary import summarize
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
@@ -44,7 +47,7 @@ _INDEX = re.compile(r'Unnamed: \d+|__index_level_\d+__')  # As pandas calls the 
 
 
 def describe(
-    tables: Mapping[SplitFile, Table], trained: SplitFile, schema: Schema, params: HParams
+    tables: Mapping[SplitFile, Table], trained: SplitFile, schema: Schema, params: HParams, is_by_class: bool = False
 ) -> tuple[dict[str, Any], str]:
     """Reads the tables; returns the metadata of the dataset, see datasets/table.py, and a summary for people.
 
@@ -54,6 +57,7 @@ def describe(
       tables: those of all files.
       trained: the file with the training rows.
       schema: facts given about the columns.
+      is_by_class: whether rows move between the splits of the file, as in `held_out`; the metadata then names them, moved_rows.
       params: hyper-parameters: train_split, target, missing, decimal, dates, max_bad_share, and those of `tokens`.
 
     Raises:
@@ -69,6 +73,10 @@ def describe(
     ids = [name for name in table.header if name.lower() == ID]
     counted = [roles[TARGET], *roles.values(), *ids]
     columns, classes, last = survey(table, trained, params.train_split, kinds, counted, settings, bad)
+    if is_by_class and _task_of(columns[roles[TARGET]], classes, schema.task) == CLASSIFICATION:
+        as_found, trained = trained, by_class(trained, classes, functools.partial(rows_of, table, roles[TARGET]))
+        if trained != as_found:
+            columns, classes, last = survey(table, trained, params.train_split, kinds, counted, settings, BadRows(1))
     warn_of_totals(table, columns, last)
     check_readings(table, columns, roles[TARGET], params.max_bad_share)
     wanted = {roles[TARGET], *(name for name, column in columns.items() if column.kind == CATEGORICAL)}
@@ -77,6 +85,7 @@ def describe(
     }
     classes |= {split: found[roles[TARGET]] for split, found in others.items() if roles[TARGET] in found}
     facts: dict[str, Any] = {'missing': list(params.missing)} if params.missing else {}
+    facts |= {'moved_rows': sorted(trained.moved)} if is_by_class else {}
     facts |= _describe_target(columns[roles[TARGET]], classes, params.train_split, table, schema.task, bad.max_share)
     features = _describe_columns(table, columns, schema, roles, params, facts)
     if texts := [feature['name'] for feature in features if feature['kind'] == TEXT]:
@@ -115,9 +124,8 @@ def _describe_target(column, classes, split, table, task, max_bad_share):
         raise RunError(f'{table.path}: no row has a target to train on, in the column {column.name}')
     if column.reading and column.reading.order and task != REGRESSION:
         raise UsageError(f'{place} is a date: compute a number of days from it, or a class')
-    is_integer = column.is_number and column.numbers.is_integer and not _has_fraction(classes.values())
-    found = task or description.infer_task(column.is_number, is_integer, column.values, _MAX_INTEGER_CLASSES)
-    if found == REGRESSION:
+    is_integer = _is_integer(column, classes)
+    if _task_of(column, classes, task) == REGRESSION:
         if not task and not is_integer:
             cure = 'give "task": "classification" in --hparams=schema=FILE if they are classes'
             tf.logging.warning('%s has fractions, so its numbers are taken as amounts, a regression; %s.', place, cure)
@@ -127,6 +135,15 @@ def _describe_target(column, classes, split, table, task, max_bad_share):
         cure = 'give "task": "regression" in --hparams=schema=FILE if they are amounts'
         tf.logging.warning('%s has %d different integers, taken as classes; %s.', place, len(trained), cure)
     return _describe_classes(column, classes, split, place)
+
+
+def _task_of(column, classes, task):
+    is_integer = _is_integer(column, classes)
+    return task or description.infer_task(column.is_number, is_integer, column.values, _MAX_INTEGER_CLASSES)
+
+
+def _is_integer(column, classes):
+    return column.is_number and column.numbers.is_integer and not _has_fraction(classes.values())
 
 
 def _has_fraction(classes):

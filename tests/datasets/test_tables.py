@@ -3,6 +3,7 @@
 import datetime
 import functools
 import gzip
+import hashlib
 import os
 import re
 import shutil
@@ -743,7 +744,7 @@ def test_a_schema_gives_the_id_the_weight_and_the_task(tmp_path, prepared):
 
 
 def test_sound_rows_of_a_file_are_trained_on_or_held_out(tmp_path, prepared, caplog):
-    path = write(tmp_path / 'a.csv', 'x,y', [(i, i % 2, 3) if i == 7 else (i, i % 2) for i in range(100)])
+    write(path := tmp_path / 'a.csv', 'x,y', [(i, i % 2, 3) if i == 7 else (i, i % 2) for i in range(100)])
     found = prepared(path, 'target=y', 'max_bad_share=0.01')
     x = found.metadata['columns'][0]
     numbers = [np.rint(found.read(split)[0]['numeric'][:, 0] * x['std'] + x['mean']).astype(int) for split in ('train', 'eval')]
@@ -756,6 +757,40 @@ def test_sound_rows_of_a_file_are_trained_on_or_held_out(tmp_path, prepared, cap
     for name, rows in (('train.csv', [(1, 0), (2, 1)]), ('eval.csv', [])):
         write(tmp_path / 'empty' / name, 'x,y', rows)
     assert 'empty/eval.csv: has no row for the split eval' in failed(prepared, tmp_path / 'empty', 'target=y')
+
+
+def checksum(row):
+    return int.from_bytes(hashlib.blake2b(row.to_bytes(8, 'little'), digest_size=8).digest(), 'little')
+
+
+def test_each_class_of_two_rows_is_trained_on_and_held_out_and_no_other_row_moves(tmp_path, prepared, caplog):
+    caplog.set_level('INFO', 'tensorflow')
+    held_out = [row for row in range(60) if checksum(row) < 0.2 * 2**64]
+    kept = [row for row in range(60) if row not in held_out]
+    rows = ['common'] * 60
+    for name, numbers in {'TRUE': kept[3:7], 'True': kept[7:8], 'rare': held_out[:3], 'single': kept[8:9]}.items():
+        for number in numbers:
+            rows[number] = name
+    expected = {min(kept[3:8], key=checksum), max(held_out[:3], key=checksum)}
+    write(path := tmp_path / 'a.csv', 'x,y', [*enumerate(rows)])
+    found = prepared(path, 'target=y')
+    assert found.metadata['moved_rows'] == sorted(expected)
+    assert f'{path}: 2 rows are moved, so that each class is in both of train and eval.' in caplog.messages
+    in_eval = sorted({*held_out} ^ expected)
+    assert [place['line'] - 2 for place in found.module.places('eval', '', found.params)] == in_eval
+    names = found.metadata['class_names']
+    labels = found.read('eval')[1]['label'].tolist()
+    assert [names[label] for label in labels] == [rows[row].replace('True', 'TRUE') for row in in_eval]
+    mean = np.mean([row for row in range(60) if row not in in_eval])
+    assert found.metadata['columns'][0]['mean'] == pytest.approx(mean)
+
+    older = {name: value for name, value in found.metadata.items() if name != 'moved_rows'}
+    found.module.prepare(str(tmp_path / 'data'), build.HParams(found.params, older))  # As a run that began before resumes.
+    again = build.HParams(found.params, older)
+    assert [place['line'] - 2 for place in found.module.places('eval', '', again)] == held_out
+    assert 'moved_rows' not in found.module.metadata(str(tmp_path / 'data'), again)
+    amounts = prepared(path, 'target=x')
+    assert amounts.metadata['task'] == 'regression' and amounts.metadata['moved_rows'] == []
 
 
 def test_any_change_converts_anew(splits, tmp_path, prepared, caplog):

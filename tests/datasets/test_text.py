@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.own_data import tokens
 from estimator_trainer.datasets import text
+from estimator_trainer.hparams import build
 from tests.datasets.own_data import Prepared, parse, prepare_raw
 from tests.shared import failed, raised, refused
 
@@ -165,6 +166,22 @@ def test_a_share_of_a_single_file_is_held_out(tmp_path, prepared):
     assert len({*map(tuple, train)}) == len(train)  # All numbers in training are in the vocabulary ...
     assert all(row == [1] for row in held_out)  # ... and no held-out one.
     assert found.metadata['class_names'] == [str(i) for i in range(11)]  # In the order of numbers.
+
+
+def test_each_label_of_two_lines_is_trained_on_and_held_out(tmp_path, prepared):
+    pairs = [('common', f'number{i}') for i in range(60)] + [(f'rare{i // 2}', f'text{i}') for i in range(20)]
+    found = prepared(write(tmp_path / 'a.txt', pairs))
+    labels = {split: [int(label['label']) for _, label in found.read(split)] for split in ('train', 'eval')}
+    for i in range(1, 11):
+        assert [labels[split].count(i) for split in labels] == [1, 1]
+    held_out = {place['line'] for place in text.places('eval', '', found.params)}
+    assert len(held_out) == len(labels['eval'])
+    older = build.HParams(found.params, {name: value for name, value in found.metadata.items() if name != 'moved_rows'})
+    text.prepare(str(tmp_path / 'data'), older)  # As a run that began before resumes.
+    assert {place['line'] for place in text.places('eval', '', older)} ^ held_out == {
+        row + 1 for row in found.metadata['moved_rows']
+    }
+    assert 'moved_rows' not in text.metadata(str(tmp_path / 'data'), older)
 
 
 def test_wrong_lines_are_named_or_skipped_up_to_a_share_and_labels_must_be_classes(splits, tmp_path, prepared, caplog):
