@@ -25,7 +25,7 @@ from estimator_trainer.common.own_data.schema import FEATURES, LABEL, TEXT
 from estimator_trainer.common.own_data.split_rows import BadRows, FileExamples, parts_of_rows, read_rows, read_summary, write
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.summary import of_features, to_text
-from estimator_trainer.common.own_data.values import key
+from estimator_trainer.common.own_data.values import MISSING, key
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
@@ -253,5 +253,9 @@ def _classes(source, labels, trained):
     if len(classes) < 2:
         found = f'only the class {classes[0]}' if classes else 'no line with a label and a text'
         raise RunError(f'{source}: has {found}: there is nothing to learn')
+    if missing := [name for name in classes if name in MISSING]:
+        tf.logging.warning(
+            '%s: the class %s is learned like any other: remove its lines if it means that there is none.', source, missing[0]
+        )
     log_classes(source, classes, {split: counts.counts() for split, counts in labels.items()}, trained)
     return classes

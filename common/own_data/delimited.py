@@ -5,6 +5,7 @@ import csv
 import re
 import sys
 from typing import Any
+import unicodedata
 
 import numpy as np
 import pyarrow as pa
@@ -59,7 +60,8 @@ class Delimited:
             raise RunError(f'{path}: is empty: the first line must name the columns')
         if isinstance(header.value, RunError):
             raise header.value
-        self.header: list[str] = header.value
+        composed = {unicodedata.normalize('NFC', name): name for name in named}  # The two forms of an accent look alike.
+        self.header: list[str] = [composed.get(unicodedata.normalize('NFC', name), name) for name in header.value]
         self._start = Position(lines.offset, lines.number)
         self._check_header(first, named)
 

@@ -12,6 +12,9 @@ from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, NUMERIC
 from estimator_trainer.common.own_data.survey import Column
 
 _TOTALS = frozenset('total totals sum summe gesamt somme suma totale'.split()) | {'grand total'}
+_MOMENT = re.compile(
+    r'(19|20)\d\d-(\d{1,2}|W\d\d)\b|(.* )?\d{1,4}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp]\.?[Mm]\.?| [A-Z]{3,4})?$'
+)  # Or a time.
 CURE = 'its kind in --hparams=schema=FILE decides otherwise'
 
 
@@ -98,9 +101,14 @@ def _warn_of_others(place, column):
 
 
 def _warn_of_mixture(place, table, column):
-    """Warns if most cells are numbers or dates, but the column is neither."""
+    """Warns if most cells are numbers, or seem to be dates or times, but the column is neither."""
     profile = column.profile
+    taken = 'taken as categories' if column.kind else 'the column is ignored'
     if profile.share_of_numbers <= 0.5 or not profile.evidence.first:
+        cell = next(iter(profile.values.counts()), '')
+        if _MOMENT.match(cell):
+            cure = 'write dates as 2024-12-31 23:59, times and durations as numbers'
+            tf.logging.warning('%s: %s is no date that is read: %s; %s.', place, show(cell), taken, cure)
         return
     line, cell = profile.evidence.first_unread or profile.evidence.first
     missing = _as_missing(cell) if profile.evidence.first_unread else ''
@@ -113,7 +121,7 @@ def _warn_of_mixture(place, table, column):
         table.unit,
         line,
         'none' if profile.evidence.first_unread else 'of another sort',
-        'taken as categories' if column.kind else 'the column is ignored',
+        taken,
         CURE,
         f', or {missing} if it is missing' if missing else '',
     )

@@ -159,7 +159,7 @@ def _describe_numbers(column, table, max_bad_share):
     moments = column.numbers.finish()
     if column.numbers.min == column.numbers.max:
         raise RunError(_constant(f'{table.path}: the target {column.name}', f'{column.numbers.min:g}'))
-    if imprecise := _imprecise(f'{table.path}: column {column.name}', moments):
+    if imprecise := _imprecise(f'{table.path}: column {column.name}', column.numbers):
         raise RunError(imprecise)
     return description.describe_target(moments)
 
@@ -183,9 +183,10 @@ def _constant(place, value):
     return f'{place} is always {value}: there is nothing to learn'
 
 
-def _imprecise(place, moments):
+def _imprecise(place, numbers):
     """Describes a column whose numbers float32 cannot distinguish; '' otherwise."""
-    if moments.is_exact_in_float32:
+    moments = numbers.finish()
+    if moments.is_exact_in_float32 and not (moments.is_constant and numbers.min < numbers.max):
         return ''
     return f'{place}: the numbers around {moments.mean:g} differ too little for float32: subtract a constant'
 
@@ -202,7 +203,7 @@ def _describe_columns(table, columns, schema, roles, params, facts):
             description.log_ignored(table.path, COLUMNS, name, reason)
             continue
         features.append(_feature(column, params))
-        if column.kind == NUMERIC and (wrong := _imprecise(f'{table.path}: column {name}', column.numbers.moments)):
+        if column.kind == NUMERIC and (wrong := _imprecise(f'{table.path}: column {name}', column.numbers)):
             tf.logging.warning('%s', wrong)
     description.check_learnable(table.path, COLUMNS, features, named)
     return features + [_with_role(columns[name], role, facts) for role, name in named.items()]

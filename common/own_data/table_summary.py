@@ -8,6 +8,7 @@ from estimator_trainer.common.own_data import summary
 from estimator_trainer.common.own_data.schema import CATEGORICAL, COLUMNS, DATE, NUMERIC, TARGET, TEXT, WEIGHT
 from estimator_trainer.common.own_data.summary import Line
 from estimator_trainer.common.own_data.survey import Column
+from estimator_trainer.common.own_data.values import key
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
 
 _EPOCH = datetime.date(1970, 1, 1)
@@ -40,8 +41,12 @@ def _line(column, kind, facts):
 def _content(column, kind, facts):
     numbers, values = column.numbers, column.values
     if kind == TARGET and 'class_names' in facts:
-        return summary.of_counts(values.merged(), 'classes', facts['class_names'])
+        names = {key(name): name for name in facts['class_names']}  # They have the commonest spelling in all splits.
+        counts = {names.get(key(value), value): count for value, count in values.merged().items()}
+        return summary.of_counts(counts, 'classes', names.values())
     if kind in (NUMERIC, TARGET, WEIGHT) and column.is_number:
+        if numbers.min == numbers.max:
+            return f'always {numbers.min:.6g}'
         return f'{numbers.min:.6g} to {numbers.max:.6g}, mean {numbers.finish().mean:.6g}'
     if kind == DATE:
         (found,) = [item for item in facts['columns'] if item['name'] == column.name]

@@ -13,10 +13,11 @@ _BOOLEANS = ('true', 'false')
 
 
 def display(text: str) -> str:
-    """Returns a value as it is shown: in NFC, with composed accents; an integer without a float's decimals, as in 10115.0."""
+    """Returns a value as it is shown: in NFC, with composed accents; an integer without a float's decimals, no -0."""
     text = text if text.isascii() else unicodedata.normalize('NFC', text)
     whole = _WHOLE.fullmatch(text)
-    return whole[1] if whole else text
+    shown = whole[1] if whole else text
+    return '0' if shown == '-0' else shown
 
 
 def key(text: str) -> str:
@@ -33,7 +34,7 @@ def spellings(text: str) -> list[str]:
     if not shown.isascii():
         found.append(unicodedata.normalize('NFD', shown))
     if re.fullmatch('[+-]?[0-9]+', shown):
-        found.append(f'{shown}.0')
+        found += [f'{shown}.0', *(['-0', '-0.0'] if shown == '0' else [])]
     if key(shown) in _BOOLEANS:
         found += [shown.lower(), shown.capitalize(), shown.upper()]
     return list(dict.fromkeys(found))

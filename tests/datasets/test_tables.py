@@ -478,6 +478,31 @@ def test_a_regression_of_fractions_and_a_last_row_of_totals_are_warned_of(facts,
         assert [is_regression in caplog.text, has_totals in caplog.text] == said
 
 
+@pytest.mark.parametrize(
+    'cells, message',
+    [
+        (
+            ['2024-02-11 01:00:00 CET', '2024-02-12 01:00:00 CET'],
+            "'2024-02-11 01:00:00 CET' is no date that is read: taken as c",
+        ),
+        (
+            ['2024-W07', '2024-W08'],
+            "'2024-W07' is no date that is read: taken as categories; write dates as 2024-12-31 23:59, t",
+        ),
+        (['01:30', '23:59'], "'01:30' is no date that is read: taken as categories"),
+        ([f'{i}:05:00' for i in range(40)], "'0:05:00' is no date that is read: the column is ignored"),
+        ([2**53 + i for i in range(40)], 'the numbers around 9.0072e+15 differ too little for float32: subtract a constant'),
+        ([2**53], ''),
+        (['1000-12', '1000-13'], ''),
+        (['4:3', '16:9'], ''),
+    ],
+)
+def test_columns_that_are_lost_to_the_model_are_warned_of(facts, caplog, cells, message):
+    facts('x,a,y', [(i, cells[i % len(cells)], 'no yes'.split()[i % 2]) for i in range(40)])
+    warned = [record.message for record in caplog.records if record.levelname == 'WARNING']
+    assert len(warned) == bool(message) and all(f'column a: {message}' in text for text in warned)
+
+
 def test_a_bad_cell_among_numbers_is_a_bad_row(facts, caplog):
     for cell in ('inf', '9' * 400, 'n.a.'):
         for header in ('x,y', 'y,x'):
@@ -761,6 +786,29 @@ def test_sound_rows_of_a_file_are_trained_on_or_held_out(tmp_path, prepared, cap
 
 def checksum(row):
     return int.from_bytes(hashlib.blake2b(row.to_bytes(8, 'little'), digest_size=8).digest(), 'little')
+
+
+def test_names_are_the_same_in_both_forms_of_unicode_and_zero_is_one_value(tmp_path, prepared, session):
+    write(tmp_path / 'a.csv', 'x,Gro\u0308\u00dfe', [(i, ('0', '-0', '-0.0', '1')[i % 4]) for i in range(40)])
+    found = prepared(tmp_path / 'a.csv', 'target=Gr\u00f6\u00dfe')
+    assert found.metadata['class_names'] == ['0', '1'] and found.metadata['columns'][-1]['name'] == 'Gr\u00f6\u00dfe'
+    write(tmp_path / 'new.csv', 'Gro\u0308\u00dfe,x', [('-0.0', 3), ('1.0', 4)])
+    (_, labels), errors = found.read_labeled(tmp_path / 'new.csv')
+    assert labels['label'].tolist() == [0, 1] and not errors
+    ids = column_ids(tf.constant([['-0'], ['-0.0'], ['0.0'], ['-1']]), {'a': ['1', '0']})
+    session.run(tf.tables_initializer())
+    assert session.run(ids).tolist() == [[2], [2], [2], [0]]
+
+
+def test_the_summary_counts_a_class_in_all_of_its_spellings_and_names_constants(tmp_path, prepared):
+    held_out = [row for row in range(40) if checksum(row) < 0.2 * 2**64]
+    cells = ['no' if i % 4 == 0 else 'TRUE' if i in held_out or i % 2 else 'True' for i in range(40)]
+    write(tmp_path / 'a.csv', 'x,c,y', [(i, 7, cell) for i, cell in enumerate(cells)])
+    found = prepared(tmp_path / 'a.csv', 'target=y')
+    summary = dataset.summary(str(tmp_path / 'data'), found.params)
+    share = 100 * np.mean([cells[i] == 'no' for i in range(40) if i not in held_out])
+    assert f'2 classes: TRUE {100 - share:.3g} %, no {share:.3g} %' in summary
+    assert 'always 7' in summary
 
 
 def test_each_class_of_two_rows_is_trained_on_and_held_out_and_no_other_row_moves(tmp_path, prepared, caplog):

@@ -168,6 +168,11 @@ def test_a_share_of_a_single_file_is_held_out(tmp_path, prepared):
     assert found.metadata['class_names'] == [str(i) for i in range(11)]  # In the order of numbers.
 
 
+def test_a_label_that_may_be_missing_is_warned_of(tmp_path, prepared, caplog):
+    prepared(write(tmp_path / 'a.txt', [(('pos', 'NA')[i % 2], 'a film') for i in range(20)]))
+    assert 'the class NA is learned like any other: remove its lines if it means that there is none' in caplog.text
+
+
 def test_each_label_of_two_lines_is_trained_on_and_held_out(tmp_path, prepared):
     pairs = [('common', f'number{i}') for i in range(60)] + [(f'rare{i // 2}', f'text{i}') for i in range(20)]
     found = prepared(write(tmp_path / 'a.txt', pairs))
