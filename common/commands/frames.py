@@ -9,10 +9,16 @@ from typing import Any
 from estimator_trainer.common import files
 from estimator_trainer.common.errors import UsageError
 
+_CURES = {'period': '.dt.to_timestamp()', 'timedelta': '.dt.total_seconds()', 'interval': '.astype(str)'}  # By type.
+
 
 def is_frame(value: Any) -> bool:
     """Whether a value is a DataFrame of pandas or polars, or a table of Arrow."""
-    return hasattr(value, '__arrow_c_stream__') or hasattr(value, 'iloc') and hasattr(value, 'columns')
+    return hasattr(value, '__arrow_c_stream__') or hasattr(value, 'iloc') and hasattr(value, 'columns') or _is_lazy(value)
+
+
+def _is_lazy(value):
+    return hasattr(value, 'collect') and hasattr(value, 'lazy')
 
 
 def write(frame: Any, data_dir: str) -> str:
@@ -41,8 +47,17 @@ def write(frame: Any, data_dir: str) -> str:
 def _table(pa, frame):
     if hasattr(frame, 'iloc'):
         frame = frame.rename(columns=str)
+        _check_types(frame)
         return pa.Table.from_pandas(frame, preserve_index=False)
-    return pa.table(frame)
+    return pa.table(frame.collect() if _is_lazy(frame) else frame)
+
+
+def _check_types(frame):
+    """Raises ValueError for a column of pandas whose values mean nothing in a file: numbers of some unit, or pairs."""
+    for name, found in frame.dtypes.items():
+        dtype = str(getattr(getattr(found, 'categories', None), 'dtype', found))
+        if cure := next((cure for kind, cure in _CURES.items() if dtype.startswith(kind)), None):
+            raise ValueError(f"the column {name} is of the type {dtype}: give frame['{name}']{cure}")
 
 
 def _write(pa, table, sink):

@@ -1,0 +1,36 @@
+"""common/commands/frames.py: tables in memory, told by what they have, as pandas and polars are no packages of the tests."""
+
+import types
+
+import pyarrow as pa
+import pytest
+
+from estimator_trainer.common.commands import frames
+from tests.shared import refused
+
+TABLE = pa.table({'a': [1, 2], 'y': ['hi', 'lo']})
+
+
+def test_a_lazy_frame_is_collected(tmp_path):
+    lazy = types.SimpleNamespace(collect=lambda: TABLE, lazy=lambda: lazy)
+    assert frames.is_frame(lazy) and frames.is_frame(TABLE) and not frames.is_frame('table') and not frames.is_frame(types)
+    path = frames.write(lazy, str(tmp_path))
+    assert pa.ipc.open_file(path).read_all() == TABLE and frames.write(TABLE, str(tmp_path)) == path
+
+
+@pytest.mark.parametrize(
+    'dtype, cure',
+    [
+        ('period[M]', '.dt.to_timestamp()'),
+        ('timedelta64[ns]', '.dt.total_seconds()'),
+        ('interval[int64, right]', '.astype(str)'),
+        (types.SimpleNamespace(categories=types.SimpleNamespace(dtype='interval[int64, right]')), '.astype(str)'),
+    ],
+)
+def test_columns_whose_numbers_mean_nothing_in_a_file_are_refused_with_the_cure(tmp_path, dtype, cure):
+    frame = types.SimpleNamespace(
+        iloc=None, columns=['a', 't'], dtypes={'a': 'int64', 't': dtype}, rename=lambda columns: frame
+    )
+    name = getattr(getattr(dtype, 'categories', None), 'dtype', dtype)
+    message = f"dataset: the table cannot be read: the column t is of the type {name}: give frame['t']{cure}"
+    assert refused(frames.write, frame, str(tmp_path)) == message
