@@ -1,6 +1,6 @@
 """Predictions for the examples of a split or of files, one by one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import dataclasses
 import itertools
@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, first_line
 from estimator_trainer.common.files import to_json
+from estimator_trainer.common.inference import labeled_batches
 from estimator_trainer.common.inference.evaluated_input import open_input
 from estimator_trainer.common.inference.input_files import Entry, InputFiles
 from estimator_trainer.common.inference.predictor import Predictor
@@ -28,7 +29,7 @@ class Prediction:
     """The predictions {name: array} for one example, identified by `fields`, or its error.
 
     image is the example's feature of this name, float32 or uint8 [height, width, channels], if it has one; label is its label,
-    if that is known.
+    if that is known; inputs are the features, of an `input_fn`, that are single values.
     """
 
     fields: dict[str, Any]
@@ -36,6 +37,7 @@ class Prediction:
     error: Exception | None = None
     image: np.ndarray | None = None
     label: Any = None
+    inputs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def to_json(self, class_names: list[str] | None = None) -> dict[str, Any]:
         """Returns JSON values: the fields, the label, then the error or the predictions; classes with their names."""
@@ -84,22 +86,22 @@ def _predict_batches(estimator, source, split, checkpoint_path):
     with tf.Graph().as_default(), tf.Session() as session:
         if session.run(open_input(input_fn()).cardinality()) == INFINITE:
             raise UsageError(f'--predict_split={split}: the split is infinite')
-    for number, values in enumerate(_by_example(estimator, source, input_fn, checkpoint_path)):
-        yield Prediction({'split': split, 'example': number}, values)
+    number = 0
+    for batch, values in labeled_batches.predict(estimator, input_fn, checkpoint_path):
+        size = _batch_size(source, values)
+        for i, of_one in zip(range(size), batch.examples(size, values)):
+            yield Prediction({'split': split, 'example': number}, {name: value[i] for name, value in values.items()}, **of_one)
+            number += 1
 
 
-def _by_example(estimator, source, input_fn, checkpoint_path):
-    """Yields {name: array} of each example; raises UsageError if a prediction is not of shape [batch, ...]."""
-    for batch in estimator.predict(input_fn, checkpoint_path=checkpoint_path, yield_single_examples=False):
-        shapes = {name: np.shape(value) for name, value in batch.items()}
-        sizes = {shape[:1] for shape in shapes.values()}
-        if len(sizes) > 1 or () in sizes:
-            found = ', '.join(f'{name} {[*shape]}' for name, shape in shapes.items())
-            raise UsageError(
-                f'--model={source.params.model}: predictions must have the shape [batch, ...]; a batch has: {found}'
-            )
-        for i in range(*next(iter(sizes))):
-            yield {name: value[i] for name, value in batch.items()}
+def _batch_size(source, values):
+    """Returns the number of examples of a batch; raises UsageError if a prediction is not of shape [batch, ...]."""
+    shapes = {name: np.shape(value) for name, value in values.items()}
+    sizes = {shape[:1] for shape in shapes.values()}
+    if len(sizes) > 1 or () in sizes:
+        found = ', '.join(f'{name} {[*shape]}' for name, shape in shapes.items())
+        raise UsageError(f'--model={source.params.model}: predictions must have the shape [batch, ...]; a batch has: {found}')
+    return next(iter(sizes))[0]
 
 
 def read_labels(source: DataSource, split: str) -> Iterator[Any]:
@@ -111,11 +113,11 @@ def read_labels(source: DataSource, split: str) -> Iterator[Any]:
     try:
         with opened(lambda: label_batches(source, source.read(split))) as (session, batches):
             specs = batches.element_spec[1]
-            scalars = [name for name, spec in specs.items() if isinstance(spec, tf.TensorSpec) and spec.shape.rank == 1]
-            others = [name for name in scalars if name != 'weight']
-            found = ['label'] if 'label' in scalars else others if len(others) == 1 else []
+            found = labeled_batches.label_of(
+                [name for name, spec in specs.items() if isinstance(spec, tf.TensorSpec) and spec.shape.rank == 1]
+            )
             for _, labels in iterate(session, batches) if found else ():
-                for label in labels[found[0]]:
+                for label in labels[found]:
                     yield label
                     done += 1
     except Exception as error:  # A split to predict may have no labels, for which a module may raise anything.

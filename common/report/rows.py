@@ -8,6 +8,7 @@ from google.protobuf.message import DecodeError
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import printable
+from estimator_trainer.common.report.slices import Column
 
 _MAX_VALUES = 8
 _MAX_TEXT = 400
@@ -28,8 +29,29 @@ def cells(record: Any, inputs: Collection[str], facts: Mapping[str, Any]) -> dic
         return {}
     if not any(name in features for name in inputs):
         return {}
-    origins = {column['name']: column['origin'] for column in facts.get('columns', ()) if column.get('kind') == 'date'}
-    return {name: _text(_values(features[name]), origins.get(name)) if name in features else '' for name in inputs}
+    origins = _origins(facts)
+    return {name: text_of(_values(features[name]), origins.get(name)) if name in features else '' for name in inputs}
+
+
+def columns_of(records: Sequence[bytes], inputs: Collection[str], facts: Mapping[str, Any]) -> list[Column]:
+    """Returns the columns of serialized tf.train.Examples that have at most one value per record, as for `cells`."""
+    origins = _origins(facts)
+    found: dict[str, list[Any]] = {name: [] for name in inputs}
+    for record in records:
+        features = tf.train.Example.FromString(record).features.feature
+        for name in [*found]:
+            values = _values(features[name]) if name in features else []
+            if len(values) > 1:
+                del found[name]
+            else:
+                found[name].append(values[0] if values else None)
+    return [column(name, values, origins.get(name)) for name, values in found.items()]
+
+
+def column(name: str, values: Sequence[Any], origin: float | None = None) -> Column:
+    """Returns a Column of bytes and numbers, in which NaN and empty bytes are missing; origin is that of days, as dates."""
+    known = [None if value is None or value == b'' or value != value else value for value in values]
+    return Column(name, known, lambda value: text_of([value], origin))
 
 
 def parts_of(column: str, inputs: Collection[str], stored: Collection[str]) -> list[str]:
@@ -37,12 +59,17 @@ def parts_of(column: str, inputs: Collection[str], stored: Collection[str]) -> l
     return [name for name in stored if name == column or name.startswith(f'{column}: ') and name not in inputs]
 
 
+def _origins(facts):
+    return {one['name']: one['origin'] for one in facts.get('columns', ()) if one.get('kind') == 'date'}
+
+
 def _values(feature):
     kind = feature.WhichOneof('kind')
     return list(getattr(feature, kind).value) if kind else []
 
 
-def _text(values: Sequence[Any], origin: float | None) -> str:
+def text_of(values: Sequence[Any], origin: float | None = None) -> str:
+    """Returns the values of a cell, bytes and numbers, as a person reads them; origin is that of days, as dates."""
     if origin is not None and len(values) == 1:
         return _date(values[0] + origin)
     shown = ', '.join(map(_one, values[:_MAX_VALUES]))

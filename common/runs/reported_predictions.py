@@ -9,14 +9,13 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.inference.prediction import predict_split
-from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.common.records.elements import iterate, opened
 from estimator_trainer.common.report import classification, importance, mistakes, predicted, regression, rows
 from estimator_trainer.common.report.importance import Importances
 from estimator_trainer.common.report.mistakes import Mistake
 from estimator_trainer.common.report.predicted import Predicted
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.reported_reasons import example_predictor, explain
+from estimator_trainer.common.runs.reported_slices import Seen, raw_columns, read_records, slices_of
 from estimator_trainer.common.storage import checkpoints
 
 _SHUFFLED = 1000  # Examples with which the importance of columns is measured.
@@ -27,33 +26,38 @@ _MAX_COLUMNS = 12  # Of the examples with the worst mistakes.
 def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, Any]:
     """Returns the variables of the page that come from the predictions of a checkpoint for --predict_split."""
     source, split = experiment.source, experiment.options.predict_split
-    names = source.params.metadata.get('class_names')
-    found = _collect(experiment, checkpoint, mistakes.MAX_MISTAKES)
-    worst = _worst(experiment, checkpoint, found) if found else []
+    seen = Seen()
+    found = _collect(experiment, checkpoint, mistakes.MAX_MISTAKES, seen)
+    names = source.params.metadata.get('class_names') or seen.class_names
+    worst = _worst(experiment, checkpoint, found, names) if found else []
     importances = _importances(experiment, checkpoint, found) if found else None
-    order = [one.column for one in importances.columns] if importances else _columns(source)
+    order = [one.column for one in importances.columns] if importances else [*(raw_columns(source) or seen.names)]
     return {
         'split': split,
         'predicted_step': checkpoints.global_step(checkpoint),
         'predicted': found,
         'classification': classification.figures(found, names) if found and found.classes is not None else None,
         'regression': regression.figures(found) if found and found.values is not None else None,
+        'slices': slices_of(experiment, found, seen) if found else None,
         'importances': importances,
+        'has_input_fn': source.has_input_fn(),
         **_shown(worst, order),
     }
 
 
 def parts_of_mistakes(experiment: Experiment, checkpoint: str, count: int) -> dict[str, Any]:
     """Returns the variables of the page for the examples of --predict_split with the largest losses, alone."""
-    found = _collect(experiment, checkpoint, count)
-    worst = _worst(experiment, checkpoint, found) if found else []
-    return {'classification': found and found.classes is not None, **_shown(worst, _columns(experiment.source))}
+    source, seen = experiment.source, Seen()
+    found = _collect(experiment, checkpoint, count, seen)
+    names = source.params.metadata.get('class_names') or seen.class_names
+    worst = _worst(experiment, checkpoint, found, names) if found else []
+    return {'classification': found and found.classes is not None, **_shown(worst, [*(raw_columns(source) or seen.names)])}
 
 
-def _collect(experiment, checkpoint, count):
+def _collect(experiment, checkpoint, count, seen):
     """Returns the predictions of --predict_split, with the worst ones; None if they cannot be compared with labels."""
     predictions = predict_split(experiment.estimator, experiment.source, experiment.options.predict_split, checkpoint)
-    return predicted.collect(make_bar(predictions, desc='Predicting', unit='ex', leave=False), count)
+    return predicted.collect(make_bar(seen.watch(predictions), desc='Predicting', unit='ex', leave=False), count)
 
 
 def _shown(worst, order):
@@ -62,39 +66,28 @@ def _shown(worst, order):
     return {'mistakes': worst, 'mistake_columns': shown, 'omitted_columns': len(left_out)}
 
 
-def _worst(experiment: Experiment, checkpoint: str, found: Predicted) -> list[Mistake]:
+def _worst(experiment: Experiment, checkpoint: str, found: Predicted, class_names: Sequence[str] | None) -> list[Mistake]:
     source, split = experiment.source, experiment.options.predict_split
-    metadata, columns = source.params.metadata, _columns(source)
-    records = _records(source, split, [prediction.fields['example'] for prediction in found.worst])
+    metadata, columns = source.params.metadata, raw_columns(source)
+    records = read_records(source, split, [prediction.fields['example'] for prediction in found.worst])
     reasons = explain(experiment, checkpoint, found.worst, records)
     return [
-        mistakes.describe(prediction, rows.cells(record, columns, metadata), metadata.get('class_names'), reason)
+        mistakes.describe(prediction, _cells(prediction, record, columns, metadata), class_names, reason)
         for prediction, record, reason in zip(found.worst, records, reasons)
     ]
 
 
-def _columns(source: DataSource) -> list[str]:
-    """Returns the names of the raw inputs but for pictures, whose specs have a name or more than one number in a row."""
-    return [name for name, spec in source.raw_specs().items() if not spec.name and spec.shape.rank <= 2]
-
-
-def _records(source: DataSource, split: str, places: Sequence[int]) -> list[Any]:
-    """Returns the records of a split at places, in any order; None for each if the dataset has no records."""
-    if source.has_input_fn() or not places:
-        return [None] * len(places)
-    ordered = sorted(places)
-    with opened(lambda: source.read(split)) as (session, dataset):
-        by_place = dict(zip(ordered, predicted.chosen(iterate(session, dataset), ordered)))
-    return [by_place[place] for place in places]
+def _cells(prediction, record, columns, metadata):
+    return rows.cells(record, columns, metadata) or {name: rows.text_of([v]) for name, v in prediction.inputs.items()}
 
 
 def _importances(experiment: Experiment, checkpoint: str, found: Predicted) -> Importances | None:
     """Measures the importance of the columns of a table, if there are several; None for other data."""
-    source, columns = experiment.source, _columns(experiment.source)
+    source, columns = experiment.source, raw_columns(experiment.source)
     if len(columns) < 2 or len(columns) < len(source.raw_specs()):  # Pictures would take long.
         return None
     chosen = np.unique(np.linspace(0, len(found.labels) - 1, min(len(found.labels), _SHUFFLED)).astype(int))
-    records = _records(source, experiment.options.predict_split, found.places[chosen].tolist())
+    records = read_records(source, experiment.options.predict_split, found.places[chosen].tolist())
     if not all(isinstance(record, bytes) for record in records):
         return None
     stored = {name for record in records for name in tf.train.Example.FromString(record).features.feature}

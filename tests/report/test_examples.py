@@ -118,3 +118,11 @@ def test_time_that_does_not_suffice_is_said():
     seconds = itertools.count(0, 20)  # The first call sets the end, after 45 seconds.
     found = importance.measure(RECORDS, {name: [name] for name in 'abc'}, distance, 'loss', clock=lambda: next(seconds))
     assert [one.column for one in found.columns] == ['a', 'b'] and found.unknown == ['c']
+
+
+def test_columns_have_a_value_per_record_or_none():
+    facts = {'columns': [{'name': 'day', 'kind': 'date', 'origin': 18000.0}]}
+    records = [example(age=34.5, day=1.0, tags=[1, 2]), example(age=float('nan'), city='Köln'.encode()), example(city=b'')]
+    age, city, day = rows.columns_of(records, ['age', 'tags', 'city', 'day', 'gone'], facts)[:3]
+    assert (age.values, city.values, day.values) == ([34.5, None, None], [None, 'Köln'.encode(), None], [1.0, None, None])
+    assert (age.format(34.5), city.format('Köln'.encode()), day.format(1.0)) == ('34.5', 'Köln', '2019-04-15')

@@ -95,7 +95,16 @@ def test_a_table_with_hostile_names_has_a_whole_page(table, tmp_path):
     assert path == str(table / 'run' / 'report.html') and not [*table.glob('run/*.part')]
     found = Page(path).check()
     assert _framed(path) == (found.content, path)
-    for title in ('Training', 'Predictions', 'Confusion matrix', 'By class', 'Worst mistakes', 'Which inputs matter', 'Data'):
+    for title in (
+        'Training',
+        'Predictions',
+        'Confusion matrix',
+        'By class',
+        'Slices',
+        'Worst mistakes',
+        'Which inputs matter',
+        'Data',
+    ):
         assert title in found.titles()
     page_of_mistakes, _ = _framed(api.load(str(table / 'run')).mistakes(3))
     (tmp_path / 'mistakes.html').write_text(page_of_mistakes)
