@@ -53,13 +53,27 @@ def _read(path, name):
 
 def _write_page(path: str, directory: str, found: Comparison, table: Table) -> str:
     """Writes the page, and returns a line about it."""
-    from estimator_trainer.common.report import compared_curves, page  # After the table: they take a quarter of a second.
+    from estimator_trainer.common.report import (
+        compared_curves,
+        compared_settings,
+        page,
+        parallel,
+    )  # After the table: they take a quarter of a second.
 
     if not page.is_installed():
         return f'No page with the curves: it {page.NEEDS}'
     charts, omitted = compared_curves.draw(found)
     drawn = min(len(found.runs), compared_curves.MAX_RUNS)
-    parts = {'directory': directory, 'table': table, 'notes': found.notes, 'curves': charts, 'omitted': omitted, 'drawn': drawn}
+    parts = {
+        'directory': directory,
+        'table': table,
+        'notes': found.notes,
+        'settings': compared_settings.draw(found),
+        'lines_height': parallel.HEIGHT,
+        'curves': charts,
+        'omitted': omitted,
+        'drawn': drawn,
+    }
     _write(path, page.render(parts, 'compare.html.jinja'))
     return f'With curves: {path}'
 

@@ -88,7 +88,8 @@ def run(FLAGS: absl_flags.FlagValues, stop: 'StopOnSignal', server: forks.Server
     space = request.read_space(FLAGS.space)
     result, _ = request.run(trainer.SCRIPT, FLAGS, stop, server, space, f'--space={FLAGS.space}')
     logging.getLogger('tensorflow').info(
-        'To see the trials side by side: --schedule=compare --runs=%s', shlex.quote(flags.output_dir(FLAGS, DEFAULT_DIR))
+        'To see the trials side by side, and which hyper-parameters matter: --schedule=compare --runs=%s',
+        shlex.quote(flags.output_dir(FLAGS, DEFAULT_DIR)),
     )
     return result
 

@@ -70,8 +70,12 @@ class Scale(NamedTuple):
             return np.round(self.start + (shown - low) / (high - low) * (self.end - self.start), 1)
 
     def axis(self, title: str) -> Axis:
-        values = log_ticks(self.low, self.high) if self.is_log else ticks(self.low, self.high)
+        values = self.values()
         return Axis(title, [(float(pixel), short(value)) for pixel, value in zip(self.place(np.array(values)), values)])
+
+    def values(self) -> list[float]:
+        """Returns the values of ticks."""
+        return log_ticks(self.low, self.high) if self.is_log else ticks(self.low, self.high)
 
 
 def plot(
@@ -93,9 +97,9 @@ def plot(
       marker: (x, text) of a vertical line.
       may_be_log: whether the y-axis is logarithmic if the values are positive and differ by a factor of 100.
     """
-    x_low, x_high = x_range or _range(np.concatenate([one.x for one in series]))
+    x_low, x_high = x_range or range_of(np.concatenate([one.x for one in series]))
     x = Scale(x_low, x_high, _LEFT, _RIGHT)
-    y_low, y_high = y_range or _range(np.concatenate([one.y for one in series]))
+    y_low, y_high = y_range or range_of(np.concatenate([one.y for one in series]))
     is_log = may_be_log and y_low > 0 and y_high >= _LOG_RANGE * y_low
     if y_range is None and not is_log:
         room = (y_high - y_low) / 20
@@ -116,7 +120,7 @@ def histogram(title: str, text: str, values: np.ndarray, x_title: str, y_title: 
     return Chart(title, text, x.axis(x_title), y.axis(y_title), bars=bars)
 
 
-def _range(values):
+def range_of(values: np.ndarray) -> tuple[float, float]:
     """Returns the least and the greatest finite value, or an interval around the only one."""
     found = values[np.isfinite(values)]
     low, high = (float(found.min()), float(found.max())) if len(found) else (0.0, 1.0)

@@ -19,6 +19,7 @@ from estimator_trainer.hparams.text import to_text
 _FLAGS = (*names_with(Trait.CHANGES_RESULT), 'warm_start_from', 'eval_splits', 'eval_steps')
 _ANOTHER = '--best_metric=METRIC:max, or :min, names another'
 _LOWER = ('loss', 'rmse', 'error', 'frechet_distance')  # These names, or others with _ and one of these as their end.
+_MAX_PROBLEMS = 8
 _HIGHER = ('accuracy', 'auc', 'precision', 'recall', 'f1', 'f1_macro', 'r2', 'exact_match', 'auc_precision_recall')
 
 
@@ -163,7 +164,9 @@ def _notes(pairs, objective, missing, do_differ):
         notes.append(f'The runs differ in --best_metric, and are sorted by {metric}: {_ANOTHER}.')
     if missing:
         notes.append(f'Only some runs have {", ".join(missing)}: left out.')
-    return [*notes, *(problem for run, _ in pairs for problem in run.problems)]
+    problems = [problem for run, _ in pairs for problem in run.problems]
+    rest = [f'{len(problems) - _MAX_PROBLEMS:,} lines like these are left out.'] if len(problems) > _MAX_PROBLEMS else []
+    return [*notes, *problems[:_MAX_PROBLEMS], *rest]
 
 
 def is_max(metric: str, objective: Objective) -> bool | None:
@@ -194,6 +197,8 @@ def _step(step):
 
 
 def _text(value):
+    if isinstance(value, float):
+        return f'{value:.6g}'
     return '' if value is None else to_text(value)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from estimator_trainer.common.report.charts import number, percent
 from estimator_trainer.common.report.predicted import Predicted
+from estimator_trainer.common.report.ranks import rank_sum, to_ranks
 
 MIN_EXAMPLES = 20  # Of a slice.
 _MAX_SHOWN = 20
@@ -204,19 +205,6 @@ def fisher(total: int, wrong: int, count: int, wrong_here: int) -> float:
 
 def _log_binomial(n, k):
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-
-
-def to_ranks(values: np.ndarray) -> np.ndarray:
-    """Returns the ranks of values, float [n], from 1; equal ones share their mean rank."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[places]
-
-
-def rank_sum(ranks: np.ndarray, mask: np.ndarray) -> float:
-    """Returns the two-sided p-value of the mean rank of a slice, by its normal approximation, with ties."""
-    total, count = len(ranks), int(mask.sum())
-    variance = np.var(ranks, ddof=1) / count * (1 - count / total)
-    return math.erfc(abs(ranks[mask].mean() - ranks.mean()) / math.sqrt(2 * variance)) if variance > 0 else 1.0
 
 
 def _describe(slices, examples, all_examples):

@@ -60,6 +60,19 @@ def test_the_page_has_the_table_and_curves_and_escapes_what_is_in_the_files(outp
     assert not list(output.glob('*.part'))
 
 
+def test_the_page_has_lines_through_hostile_settings(output):
+    for i in range(9):
+        (output / f'{HOSTILE}{i}').mkdir()
+        settings = {'learning_rate': i + 1.0, HOSTILE: f'{HOSTILE}{i % 2}'}
+        (output / f'{HOSTILE}{i}' / 'hparams.json').write_text(json.dumps(settings))
+        (output / f'{HOSTILE}{i}' / 'metrics.csv').write_text(f'global_step,split,loss\n100,eval,{i + 5}\n')
+    compare.show(f'{output}/*', None)
+    found = Page(output / 'compare.html').check()
+    label = next(attributes['aria-label'] for tag, attributes in found.elements if tag == 'svg')
+    assert label.startswith('Parallel coordinates: A line for each of 11 runs') and f'The best, {HOSTILE}, has' in label
+    assert {row[0] for row in found.rows('settings')[1:]} == {'learning_rate', HOSTILE, 'note'}
+
+
 def test_without_its_package_or_a_writable_directory_there_is_the_table_alone(output, capsys, monkeypatch):
     (output / 'compare.html').mkdir()
     with pytest.raises(RunError, match=r'/compare\.html: cannot be written: Is a directory'):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from estimator_trainer.common.report.predicted import Predicted
+from estimator_trainer.common.report.ranks import rank_sum, to_ranks
 from estimator_trainer.common.report.rows import column
-from estimator_trainer.common.report.slices import find, fisher, rank_sum, split, to_ranks, wilson
+from estimator_trainer.common.report.slices import find, fisher, split, wilson
 
 
 def classes(is_wrong):

@@ -140,7 +140,7 @@ def test_a_trial_starts_with_the_flags_of_a_run_in_its_own_session(search, tmp_p
     assert sorted(started['flags'][2:]) == sorted(['--best_metric=loss:max', '--num_towers=2', *paths])
     assert (trial / 'log.txt').read_text() == ''
     assert f'{trial}: learning_rate=0.25' in err and f'{trial} completed: loss = 0.5 after 2 evaluations' in err
-    assert err.splitlines()[-1].endswith(f'To see the trials side by side: --schedule=compare --runs={output}')
+    assert err.splitlines()[-1].endswith(f'which hyper-parameters matter: --schedule=compare --runs={output}')
 
 
 def test_a_bad_trial_is_pruned(search, tmp_path):
