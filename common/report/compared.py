@@ -160,6 +160,8 @@ def _notes(pairs, objective, missing, do_differ):
         notes = [f'No run has the metric {metric}, so the metrics are the last ones: {_ANOTHER}.']
     else:
         notes = [f'Metrics are those at the {"highest" if objective.is_max else "lowest"} {metric} of each run.']
+    if _differs([run.settings['dataset'] for run, _ in pairs if 'dataset' in run.settings]):
+        notes.append('The runs are of different datasets: their metrics cannot be compared.')
     if do_differ:
         notes.append(f'The runs differ in --best_metric, and are sorted by {metric}: {_ANOTHER}.')
     if missing:

@@ -12,11 +12,12 @@ from estimator_trainer.common.report.charts import number, percent
 from estimator_trainer.common.report.compared import Comparison
 from estimator_trainer.common.report.effects import Effect, text_of
 from estimator_trainer.common.report.parallel import Parallel
+from estimator_trainer.common.storage.status import State
 
 _MIN_RUNS = 3
 _MAX_AXES = 9  # And one for the metric.
 _MAX_TEXTS = 4
-_SEED = 'seed'  # Not chosen, but varied.
+_SEED, _DATASET = 'seed', 'dataset'  # The former is varied, but not chosen.
 
 
 class Settings(NamedTuple):
@@ -30,13 +31,15 @@ class Settings(NamedTuple):
 
 
 def draw(found: Comparison) -> Settings | None:
-    """Returns what the settings say about the metric by which runs are sorted; None if fewer than three have both."""
+    """Returns what the settings say about the metric by which runs are sorted.
+
+    None if fewer than three runs have both, or if they are of different datasets, whose metrics cannot be compared.
+    """
     objective = found.objective
-    pairs = [
-        (run, chosen[1][objective.metric])
-        for run, chosen in zip(found.runs, found.chosen)
-        if chosen and objective.metric in chosen[1]
-    ]
+    if _DATASET in found.settings:
+        return None
+    values_of = ((run, _value(run, chosen, objective.metric)) for run, chosen in zip(found.runs, found.chosen))
+    pairs = [(run, value) for run, value in values_of if value is not None]
     names = [name for name in found.settings if name != _SEED]
     columns = {name: [run.settings.get(name) for run, _ in pairs] for name in names}
     columns = {name: column for name, column in columns.items() if len({json.dumps(value) for value in column}) > 1}
@@ -66,6 +69,13 @@ def draw(found: Comparison) -> Settings | None:
         _describe_effects(measured, len(mean), objective.metric),
         [name for name in order if name not in axes],
     )
+
+
+def _value(run, chosen, metric):
+    """Returns the metric of a run; NaN for one that has failed before it had any, as of a sweep; None if it is unknown."""
+    if chosen and metric in chosen[1]:
+        return chosen[1][metric]
+    return math.nan if run.state == State.FAILED else None
 
 
 def _fits(column):
@@ -101,8 +111,8 @@ def _summary(values: Sequence[Any]) -> str:
     distinct = [*dict.fromkeys(map(text_of, values))]
     if len(distinct) > 2 and effects.is_numeric(values):
         return f'from {text_of(min(values))} to {text_of(max(values))}'
-    rest = f' or {len(distinct) - _MAX_TEXTS} others' if len(distinct) > _MAX_TEXTS else ''
-    return ' or '.join(distinct[:_MAX_TEXTS]) + rest
+    rest = ['others'] if len(distinct) > _MAX_TEXTS else []
+    return ' or '.join([*distinct[:_MAX_TEXTS], *rest])
 
 
 def _describe_effects(measured, count, metric):

@@ -66,17 +66,18 @@ def text_of(value: Any) -> str:
 
 
 def grouped(values: Sequence[Any]) -> tuple[np.ndarray, list[str]]:
-    """Returns the group of each value, int [n], and the text of each group."""
+    """Returns the group of each value, int [n], and the text of each group; None, of runs without the setting, has its own."""
     count = max(2, min(_MAX_GROUPS, len(values) // _PER_GROUP))
-    if is_numeric(values) and len({*values}) > count:
-        numbers = np.array(values, float)
-        edges = np.unique(np.quantile(numbers, np.arange(1, count) / count, method='inverted_cdf'))
-        _, groups = np.unique(np.searchsorted(edges, numbers, side='left'), return_inverse=True)
-        parts = [numbers[groups == i] for i in range(groups.max() + 1)]
-        return groups, [_range(part.min(), part.max()) for part in parts]
-    keys = [json.dumps(value) for value in values]
-    places = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-    return np.array([places[key] for key in keys]), [text_of(json.loads(key)) for key in places]
+    known = [value for value in values if value is not None]
+    if is_numeric(known) and len({*known}) > count:
+        edges = np.unique(np.quantile(np.array(known, float), np.arange(1, count) / count, method='inverted_cdf'))
+        keys = [-1 if value is None else int(np.searchsorted(edges, value, side='left')) for value in values]
+        parts = {key: [value for value, other in zip(values, keys) if other == key] for key in sorted({*keys})}
+        texts = [text_of(None) if key < 0 else _range(min(part), max(part)) for key, part in parts.items()]
+        return np.unique(keys, return_inverse=True)[1], texts
+    names = [json.dumps(value) for value in values]
+    places = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    return np.array([places[name] for name in names]), [text_of(json.loads(name)) for name in places]
 
 
 def _range(low, high):

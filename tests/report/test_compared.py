@@ -125,6 +125,16 @@ def test_metrics_of_the_first_split_that_all_evaluated_runs_have_are_compared(tm
     assert result.notes[1] == 'Only some runs have auc, rmse: left out.'
 
 
+def test_lines_about_files_are_bounded_and_other_datasets_are_named(tmp_path):
+    found = [run(tmp_path / f'{i}', {'dataset': f'd{i % 2}', 'learning_rate': 0.123456789}, '[') for i in range(12)]
+    result = compared.compare(found, None)
+    assert result.notes[1] == 'The runs are of different datasets: their metrics cannot be compared.'
+    assert len(result.notes) == 11 and result.notes[-1] == '4 lines like these are left out.'
+    assert compared.as_dicts(result)[0]['settings'] == {'dataset': 'd0'}
+    found[0].settings['learning_rate'] = 0.2
+    assert [row[-1] for row in table(found)[1][:2]] == ['0.2', '0.123457']
+
+
 def test_files_that_cannot_be_read_are_named_and_the_rest_is_shown(tmp_path):
     found = [
         run(tmp_path / 'a', '{', '[]', 'loss\n1\n', step=None),

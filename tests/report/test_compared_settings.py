@@ -38,6 +38,16 @@ def test_a_line_goes_through_the_settings_of_its_run():
     assert found.effects == [] and found.effects_text.endswith('takes at least 8 different ones; there are 3.')
 
 
+def test_a_run_that_failed_before_its_first_evaluation_is_the_worst():
+    runs = [run(f'{i}', float(i), rate=i) for i in range(6)] + [
+        run(f'{i}', None, rate=i)._replace(state='failed') for i in (6, 7, 8)
+    ]
+    found = draw(compare(runs, None))
+    assert found.lines.lines[0].text == '6: rate 6, loss –' and 'Left out' not in found.text
+    (rate,) = found.effects
+    assert rate.is_clear and rate.best == '0 to 4'
+
+
 def test_seeds_are_no_choices_and_long_lists_of_values_no_axes():
     runs = [run(f'{i}', i + seed, units=i, path=f'{i}', seed=seed) for i in range(13) for seed in (0, 1)]
     found = draw(compare(runs, 'loss:max'))
@@ -54,9 +64,10 @@ def test_seeds_are_no_choices_and_long_lists_of_values_no_axes():
         [run(name, 1.0, x=1, seed=seed) for seed, name in enumerate('abc')],
         [run(name, math.nan, x=x) for x, name in enumerate('abc')],
         [run(name, None, x=x) for x, name in enumerate('abc')],
+        [run(name, 1.0 + x, x=x, dataset=name) for x, name in enumerate('abc')],
     ],
 )
-def test_too_little_has_no_lines(runs):
+def test_runs_that_tell_too_little_have_no_lines(runs):
     assert draw(compare(runs, None)) is None
 
 

@@ -38,6 +38,7 @@ def test_chance_alone_is_seldom_clear():
     'values, texts',
     [
         ([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], ['1 to 5', '6 to 10']),
+        ([None, 1, 2, 3, 4, 5, None, 6], ['–', '1 to 3', '4 to 6']),
         ([0.1] * 5 + [0.2] * 5, ['0.1', '0.2']),
         ([True, False, None], ['true', 'false', '–']),
         ([[1, 2], [1, 2], 'x'], ['[1, 2]', 'x']),
