@@ -132,7 +132,7 @@ def test_lines_about_files_are_bounded_and_other_datasets_are_named(tmp_path):
     assert len(result.notes) == 11 and result.notes[-1] == '4 lines like these are left out.'
     assert compared.as_dicts(result)[0]['settings'] == {'dataset': 'd0'}
     found[0].settings['learning_rate'] = 0.2
-    assert [row[-1] for row in table(found)[1][:2]] == ['0.2', '0.123457']
+    assert [row[3] for row in table(found)[1][:2]] == ['0.2', '0.123457']
 
 
 def test_files_that_cannot_be_read_are_named_and_the_rest_is_shown(tmp_path):
