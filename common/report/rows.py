@@ -34,11 +34,14 @@ def cells(record: Any, inputs: Collection[str], facts: Mapping[str, Any]) -> dic
 
 
 def columns_of(records: Sequence[bytes], inputs: Collection[str], facts: Mapping[str, Any]) -> list[Column]:
-    """Returns the columns of serialized tf.train.Examples that have at most one value per record, as for `cells`."""
+    """Returns the columns of serialized tf.train.Examples that have at most one value per record; [] of other records."""
     origins = _origins(facts)
     found: dict[str, list[Any]] = {name: [] for name in inputs}
-    for record in records:
-        features = tf.train.Example.FromString(record).features.feature
+    try:
+        examples = [tf.train.Example.FromString(record).features.feature for record in records]
+    except DecodeError:
+        return []
+    for features in examples:
         for name in [*found]:
             values = _values(features[name]) if name in features else []
             if len(values) > 1:

@@ -78,7 +78,8 @@ def _worst(experiment: Experiment, checkpoint: str, found: Predicted, class_name
 
 
 def _cells(prediction, record, columns, metadata):
-    return rows.cells(record, columns, metadata) or {name: rows.text_of([v]) for name, v in prediction.inputs.items()}
+    inputs = prediction.inputs.items()
+    return rows.cells(record, columns, metadata) or {name: rows.text_of([np.asarray(value).item()]) for name, value in inputs}
 
 
 def _importances(experiment: Experiment, checkpoint: str, found: Predicted) -> Importances | None:

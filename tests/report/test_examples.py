@@ -126,3 +126,4 @@ def test_columns_have_a_value_per_record_or_none():
     age, city, day = rows.columns_of(records, ['age', 'tags', 'city', 'day', 'gone'], facts)[:3]
     assert (age.values, city.values, day.values) == ([34.5, None, None], [None, 'Köln'.encode(), None], [1.0, None, None])
     assert (age.format(34.5), city.format('Köln'.encode()), day.format(1.0)) == ('34.5', 'Köln', '2019-04-15')
+    assert rows.columns_of([b'\xff\xff\xff'], ['age'], {}) == []
