@@ -31,3 +31,9 @@ def make_predictor(
     readers = source.module.cell_readers(source.params) if hasattr(source.module, 'cell_readers') else {}
     raw = rows.batch_maker(default.specs, readers) if source.takes_raw() else None
     return make(default.specs, make_features=default.to_features, make_batch=raw, class_names=names)
+
+
+def example_predictor(estimator: tf.estimator.Estimator, source: DataSource, checkpoint_path: str) -> Predictor:
+    """Returns a Predictor of a model's checkpoint that takes {'examples': serialized tf.train.Examples [batch]}."""
+    signature, names = signatures_of(source)[EXAMPLES], source.params.metadata.get('class_names', ())
+    return Predictor(estimator, signature.specs, checkpoint_path, signature.to_features, class_names=names)

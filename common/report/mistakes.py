@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
+from estimator_trainer.common.inference import occlusion
+from estimator_trainer.common.inference.outcome import outcome
 from estimator_trainer.common.inference.prediction import Prediction
 from estimator_trainer.common.ops.images import to_pil_images
-from estimator_trainer.common.report import occlusion
 from estimator_trainer.common.report.charts import number, percent
-from estimator_trainer.common.report.predicted import name_of, outcome
+from estimator_trainer.common.report.predicted import name_of
 
 MAX_MISTAKES = 24
 _SIDE = 160  # Pixels of a picture; larger ones are scaled down.

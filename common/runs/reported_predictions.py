@@ -8,13 +8,15 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.console import make_bar
+from estimator_trainer.common.inference.outcome import outcome
 from estimator_trainer.common.inference.prediction import predict_split
+from estimator_trainer.common.inference.raw_predictor import example_predictor
 from estimator_trainer.common.report import classification, importance, mistakes, predicted, regression, rows
 from estimator_trainer.common.report.importance import Importances
 from estimator_trainer.common.report.mistakes import Mistake
 from estimator_trainer.common.report.predicted import Predicted
 from estimator_trainer.common.runs.experiment import Experiment
-from estimator_trainer.common.runs.reported_reasons import example_predictor, explain
+from estimator_trainer.common.runs.reported_reasons import explain
 from estimator_trainer.common.runs.reported_slices import Seen, raw_columns, read_records, slices_of
 from estimator_trainer.common.storage import checkpoints
 
@@ -93,7 +95,7 @@ def _importances(experiment: Experiment, checkpoint: str, found: Predicted) -> I
         return None
     stored = {name for record in records for name in tf.train.Example.FromString(record).features.feature}
     features = {name: rows.parts_of(name, columns, stored) for name in columns}
-    predictor = example_predictor(experiment, checkpoint)
+    predictor = example_predictor(experiment.estimator, source, checkpoint)
     tf.logging.info('Measuring the importance of %d columns with %d examples.', len(columns), len(records))
     loss = functools.partial(_mean_loss, predictor, found.labels[chosen].tolist())
     return importance.measure(records, features, loss, found.loss_name)
@@ -105,5 +107,5 @@ def _mean_loss(predictor, labels, records):
     for start in range(0, len(records), _BATCH):
         values = predictor.predict({'examples': np.array(records[start : start + _BATCH], object)})
         batch = enumerate(labels[start : start + _BATCH])
-        losses += [predicted.outcome({name: array[i] for name, array in values.items()}).loss(label) for i, label in batch]
+        losses += [outcome({name: array[i] for name, array in values.items()}).loss(label) for i, label in batch]
     return float(np.mean(losses))

@@ -8,25 +8,20 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import printable
+from estimator_trainer.common.inference import occlusion
+from estimator_trainer.common.inference.outcome import outcome
 from estimator_trainer.common.inference.prediction import Prediction
 from estimator_trainer.common.inference.predictor import Predictor
-from estimator_trainer.common.inference.signatures import EXAMPLES, feature_specs, signatures_of
+from estimator_trainer.common.inference.raw_predictor import example_predictor
+from estimator_trainer.common.inference.signatures import feature_specs
 from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.common.report import occlusion
 from estimator_trainer.common.report.mistakes import NO_REASON, Reason
-from estimator_trainer.common.report.predicted import outcome
 from estimator_trainer.common.runs.experiment import Experiment
 
 _SECONDS = 30  # After which no other mistake is explained.
 _MAX_WORDS = 60
 
 Explain = Callable[[Prediction, Any], Reason]
-
-
-def example_predictor(experiment: Experiment, checkpoint: str) -> Predictor:
-    """Returns a Predictor of {'examples': serialized tf.train.Examples [batch]}."""
-    signature = signatures_of(experiment.source)[EXAMPLES]
-    return Predictor(experiment.estimator, signature.specs, checkpoint, signature.to_features)
 
 
 def explain(experiment: Experiment, checkpoint: str, worst: Sequence[Prediction], records: Sequence[Any]) -> list[Reason]:
@@ -50,7 +45,7 @@ def _explain_text(experiment, checkpoint, records) -> Explain | None:
     name = _text_input(experiment.source)
     if not name or not all(isinstance(record, bytes) for record in records):
         return None
-    predictor = example_predictor(experiment, checkpoint)
+    predictor = example_predictor(experiment.estimator, experiment.source, checkpoint)
 
     def explain_one(prediction, record):
         example = tf.train.Example.FromString(record)

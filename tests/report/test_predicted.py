@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from estimator_trainer.common.inference.outcome import Outcome, outcome
 from estimator_trainer.common.inference.prediction import Prediction
-from estimator_trainer.common.report.predicted import Outcome, chosen, collect, name_of, outcome
+from estimator_trainer.common.report.predicted import chosen, collect, name_of
 
 CLASS = {'class': np.int64(1), 'probabilities': np.array([0.25, 0.75], np.float32)}
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from estimator_trainer.common.report import occlusion
+from estimator_trainer.common.inference import occlusion
 
 
 def test_each_word_is_left_out_once():
