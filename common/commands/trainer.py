@@ -7,7 +7,7 @@ from absl import flags
 
 import estimator_trainer
 from estimator_trainer.common.commands import command, compare, status
-from estimator_trainer.common.commands.flags import check, check_names, define, output_dir
+from estimator_trainer.common.commands.flags import check, check_names, define, output_dir, to_options
 from estimator_trainer.common.errors import check_all
 from estimator_trainer.common.plugins.module_help import describe_framework, describe_module
 from estimator_trainer.common.plugins.module_list import list_modules
@@ -46,8 +46,13 @@ def run_quickly(FLAGS: flags.FlagValues) -> bool:
 
 def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
     """Runs the schedule that the flags select and returns the result."""
-    from estimator_trainer.common.commands import request  # Imports TensorFlow.
+    # They import TensorFlow.
+    from estimator_trainer.common.commands import request
+    from estimator_trainer.common.runs.serve_schedule import serve_export
+    from estimator_trainer.common.storage import export_versions
 
+    if FLAGS.schedule == 'serve' and export_versions.find(FLAGS.checkpoint or ''):
+        return serve_export(to_options(FLAGS), stop)
     return request.launch(SCRIPT, FLAGS, stop)
 
 

@@ -60,17 +60,23 @@ def versions() -> dict[str, str]:
 
 @contextlib.contextmanager
 def extra_assets(
-    card: Mapping[str, Any], class_names: list[str] | None, inputs: Mapping[str, tf.TensorSpec]
+    card: Mapping[str, Any],
+    class_names: list[str] | None,
+    inputs: Mapping[str, tf.TensorSpec],
+    form: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, str]]:
     """Yields {name in assets.extra: path} of temporary files.
 
-    They are model_card.json, the same in Markdown as model_card.md, class_names.txt, one per line, if known, and the files of
-    `write_requests` for the inputs of the default signature, if these are known.
+    They are model_card.json, the same in Markdown as model_card.md, class_names.txt, one per line, and form.json, what the page
+    of a server asks for, if known, and the files of `write_requests` for the inputs of the default signature, if these are.
     """
     with tempfile.TemporaryDirectory() as directory:
         assets = {name: os.path.join(directory, name) for name in ('model_card.json', 'model_card.md')}
         write_json(assets['model_card.json'], card)
         write(assets['model_card.md'], to_markdown(card, class_names or []))
+        if form:
+            assets['form.json'] = os.path.join(directory, 'form.json')
+            write_json(assets['form.json'], form)
         if class_names:
             assets['class_names.txt'] = os.path.join(directory, 'class_names.txt')
             write(assets['class_names.txt'], ''.join(f'{" ".join(name.splitlines())}\n' for name in class_names))

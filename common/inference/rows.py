@@ -160,7 +160,7 @@ def _convert(name, values, spec, read):
     array = np.asarray(values)
     if spec.dtype.is_floating and spec.shape.rank == 1 and array.dtype.kind not in 'biuf':
         array = np.array([_number(name, value, read) for value in _items(values)], np.float64)
-    if array.ndim == spec.shape.rank + 1 and array.shape[-1] == 1:  # A column as [batch, 1].
+    if spec.shape.rank and array.ndim == spec.shape.rank + 1 and array.shape[-1] == 1:  # A column as [batch, 1].
         array = array[..., 0]
     array = cast(name, spec, array)
     if array.dtype.kind == 'f' and np.isinf(array).any():

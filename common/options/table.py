@@ -311,7 +311,8 @@ class Options:
     )
     checkpoint: str | None = flag(
         None,
-        'The checkpoint to evaluate, predict with, export, serve or report on: latest, best, or a path.',
+        'The checkpoint to evaluate, predict with, export, serve or report on: latest, best, or a path; to serve, also '
+        'the path of an export, or of a directory of them.',
         default_text='best, if the training had --best_metric or --early_stopping_patience; else latest',
         schedules=('evaluate', 'predict', 'export', 'serve', 'report'),
         traits=PATH | NOT_IN_TRIALS,

@@ -20,6 +20,7 @@ from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.size import count_examples
 from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset
 from estimator_trainer.common.runs.experiment import Experiment
+from estimator_trainer.common.serving.served import form_of_export
 from estimator_trainer.common.storage import checkpoints, export_versions
 from estimator_trainer.common.storage.restore import CheckpointGone
 
@@ -115,7 +116,8 @@ def _export(experiment, checkpoint):
         saved = saved_dataset.load(estimator.model_dir)
         step, params = checkpoints.global_step(checkpoint), experiment.source.params
         card = make_card(estimator.model_dir, step, params, saved.sha256 if saved else None)
-        with extra_assets(card, params.metadata.get('class_names'), inputs) as extra:
+        form = form_of_export(experiment.source) if inputs else None
+        with extra_assets(card, params.metadata.get('class_names'), inputs, form) as extra:
             # The Estimator names a version by the clock, which may have gone back.
             parent = os.path.join(directory, f'temp-{export_versions.next_version(directory)}')
             try:

@@ -1,19 +1,21 @@
 """The HTTP interface: TensorFlow Serving's REST API, /metrics, /healthz and the page."""
 
 import asyncio
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 import functools
 import http
 import pathlib
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request, Response
 from starlette.requests import ClientDisconnect
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import first_line, in_one_line, show
-from estimator_trainer.common.serving import rest
+from estimator_trainer.common.serving import examples, explanation, rest
+from estimator_trainer.common.serving.batching import Arrays
 from estimator_trainer.common.serving.metrics import Metrics
 from estimator_trainer.common.serving.served import ServedModel, TooManyPixels, check_rows
 
@@ -26,6 +28,37 @@ _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inl
 _THREADS, _THREADS_OF_LARGE = 4, 2
 _LARGE = 2**20  # Bytes.
 _TEXT = 'text/plain; version=0.0.4; charset=utf-8'  # Of Prometheus.
+
+
+class _Verb(NamedTuple):
+    """What a request asks for: read(model, body) returns the examples, write(model, request, batch, predictions) the answer."""
+
+    read: Callable[[Any, bytes], rest.Request]
+    write: Callable[[Any, rest.Request, Arrays, Arrays], bytes]
+
+
+def _write_predictions(model, request, batch, found):
+    if request.by_row:
+        check_rows(found, batch)
+    return rest.write_response(found, request.by_row)
+
+
+def _of_examples(method):
+    return _Verb(
+        lambda model, body: examples.read_examples(body, model.signatures, method),
+        lambda model, request, batch, found: examples.write_results(found, method),
+    )
+
+
+_VERBS: Mapping[str, _Verb] = {
+    'predict': _Verb(lambda model, body: rest.read_request(body, model.signatures), _write_predictions),
+    'classify': _of_examples(rest.constants.CLASSIFY_METHOD_NAME),
+    'regress': _of_examples(rest.constants.REGRESS_METHOD_NAME),
+    'explain': _Verb(
+        lambda model, body: explanation.variants(rest.read_request(body, model.signatures), model.form),
+        lambda model, request, batch, found: explanation.write(request, found, model.form),
+    ),
+}
 
 
 class _Refused(Exception):
@@ -51,21 +84,25 @@ def make_app(
     _add_pages(app, model, lambda: metrics.text(model.step, predictions.in_progress))
     _add_descriptions(app, model)
 
-    @app.post('/v1/models/{name}:predict')
-    @app.post('/v1/models/{name}/versions/{step}:predict')
-    async def predict(request: Request, name: str, step: str | None = None) -> Response:
+    for verb in _VERBS:
+        _add_verb(app, verb, model, metrics, predictions)
+    return app
+
+
+def _add_verb(app, verb, model, metrics, predictions):
+    @app.post(f'/v1/models/{{name}}:{verb}')
+    @app.post(f'/v1/models/{{name}}/versions/{{step}}:{verb}')
+    async def answer(request: Request, name: str, step: str | None = None) -> Response:
         start = time.monotonic()
         try:
             _check_model(model, name, step)
-            response = _json(await predictions.answer(request, None if step is None else int(step)))
+            response = _json(await predictions.answer(_VERBS[verb], request, None if step is None else int(step)))
         except _Refused as error:
             response = _error(error.code, str(error))
         except ClientDisconnect:
             response = _error(499, 'the client has gone')
         metrics.answered(response.status_code, time.monotonic() - start)
         return response
-
-    return app
 
 
 def _add_errors(app):
@@ -108,7 +145,7 @@ def _add_descriptions(app, model):
     @app.get('/v1/models/{name}/versions/{step}/metadata')
     async def show_metadata(name: str, step: str | None = None) -> Response:
         _check_model(model, name, step)
-        return _json(rest.to_body(rest.metadata(model.name, model.step, model.inputs, model.outputs)))
+        return _json(rest.to_body(rest.metadata(model.name, model.step, model.signatures)))
 
 
 def _json(body: bytes) -> Response:
@@ -135,7 +172,7 @@ class _Predictions:
         self._threads_of_large = ThreadPoolExecutor(_THREADS_OF_LARGE, 'large requests')
         self.in_progress = 0
 
-    async def answer(self, request: Request, step: int | None) -> bytes:
+    async def answer(self, verb: _Verb, request: Request, step: int | None) -> bytes:
         """Returns the body of the answer; raises _Refused."""
         try:
             body = await asyncio.wait_for(_read_body(request), self._max_seconds)
@@ -145,7 +182,7 @@ class _Predictions:
             raise _Refused(503, f'{self.in_progress} requests are waiting: try again later')
         self.in_progress += 1
         try:
-            return await asyncio.wait_for(self._predict(body, step), self._max_seconds)
+            return await asyncio.wait_for(self._predict(verb, body, step), self._max_seconds)
         except asyncio.TimeoutError:
             raise _Refused(504, f'there was no answer after {self._max_seconds:g} s') from None
         except TooManyPixels as error:
@@ -162,14 +199,14 @@ class _Predictions:
         finally:
             self.in_progress -= 1
 
-    async def _predict(self, body, step):
+    async def _predict(self, verb, body, step):
         model, threads = self._model, self._threads_of_large if len(body) > _LARGE else self._threads
         run = functools.partial(asyncio.get_running_loop().run_in_executor, threads)
-        request, batch = await run(_read, model, body)
-        found = await asyncio.wrap_future(model.submit(batch))
+        request, batch = await run(_read, verb, model, body)
+        found = await asyncio.wrap_future(model.submit(request.signature, batch))
         if step is not None and not await run(model.has_step, step):
             raise _Refused(404, f'version {step} has just been replaced by version {model.step}')
-        return await run(_write, request, batch, found)
+        return await run(verb.write, model, request, batch, found)
 
 
 async def _read_body(request):
@@ -185,12 +222,6 @@ async def _read_body(request):
     return b''.join(parts)
 
 
-def _read(model, body):
-    request = rest.read_request(body, model.inputs)
+def _read(verb, model, body):
+    request = verb.read(model, body)
     return request, model.to_batch(request)
-
-
-def _write(request, batch, found):
-    if request.by_row:
-        check_rows(found, batch)
-    return rest.write_response(found, request.by_row)

@@ -11,23 +11,29 @@ MAX_CHOICES = 1000
 MAX_DRAWN = 64  # Pixels of a side of gray pictures, such as digits.
 
 
-def form_of(model: str, inputs: Inputs, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a form as JSON: 'model', 'class_names', and 'fields', see `field_of`.
+def form_of(model: str, inputs: Inputs, metadata: Mapping[str, Any], signature: str = '') -> dict[str, Any]:
+    """Returns the fields of a form as JSON: 'model', 'class_names', 'signature', 'ignored', and 'fields', see `field_of`.
 
     Args:
       metadata: of the dataset; the columns of a table, or features, in it have kinds.
+      signature: to which the page sends what is in the form; '' for the default.
     """
     described = metadata.get('columns') or metadata.get('features') or []
     columns = {column['name']: column for column in described}
-    fields = [field_of(name, spec, name in inputs.pictures, columns.get(name, {})) for name, spec in inputs.specs.items()]
-    return {'model': model, 'class_names': list(metadata.get('class_names') or []), 'fields': fields}
+    return {
+        'model': model,
+        'class_names': list(metadata.get('class_names') or []),
+        'signature': signature,
+        'ignored': list(inputs.ignored),
+        'fields': [field_of(name, spec, name in inputs.pictures, columns.get(name, {})) for name, spec in inputs.specs.items()],
+    }
 
 
 def field_of(name: str, spec: tf.TensorSpec, is_picture: bool, column: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a field: 'name', 'type' and 'hint'.
 
     The type is picture, with the size in which it may be drawn, or 0, in 'draws'; choice, with 'choices'; number; text; or json
-    for other shapes.
+    for other shapes. The 'typical' value, if there is one, is the mean, or the most frequent category.
     """
     field = {'name': name, 'hint': ''}
     if is_picture:
@@ -38,9 +44,11 @@ def field_of(name: str, spec: tf.TensorSpec, is_picture: bool, column: Mapping[s
         sizes = ', '.join('any' if size is None else str(size) for size in spec.shape.as_list()[1:])
         return {**field, 'type': 'json', 'hint': f'{spec.dtype.name} [{sizes}]'}
     if spec.dtype != tf.string:
-        return {**field, 'type': 'number', 'hint': _usual(column)}
+        is_known = isinstance(column.get('mean'), (int, float))
+        return {**field, 'type': 'number', 'hint': _usual(column), **({'typical': column['mean']} if is_known else {})}
     if 'vocabulary' in column:
-        return {**field, 'type': 'choice', 'choices': [str(value) for value in column['vocabulary'][:MAX_CHOICES]]}
+        choices = [str(value) for value in column['vocabulary'][:MAX_CHOICES]]
+        return {**field, 'type': 'choice', 'choices': choices, **({'typical': choices[0]} if choices else {})}
     return {**field, 'type': 'text', 'hint': 'a date, as in the data' if column.get('kind') == 'date' else ''}
 
 

@@ -5,7 +5,7 @@ import binascii
 from collections.abc import Collection, Mapping, Sequence
 import dataclasses
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -15,6 +15,7 @@ from estimator_trainer.common import json_text
 from estimator_trainer.common.errors import describe, listed, show
 from estimator_trainer.common.inference.arrays import wrong
 
+constants = tf.saved_model.signature_constants
 _LISTED = 20  # Names in a message.
 
 
@@ -26,41 +27,71 @@ class Inputs:
       specs: {name: tf.TensorSpec [batch, ...]}.
       pictures: the names of those that are pictures: encoded files or arrays.
       ignored: further names that a request may have, such as that of the label.
-      signatures: the valid values of signature_name.
     """
 
     specs: Mapping[str, tf.TensorSpec]
     pictures: Collection[str] = ()
     ignored: Collection[str] = ()
-    signatures: Collection[str] = ('serving_default',)
+
+
+class Signature(NamedTuple):
+    """A function of a model: its inputs, its outputs {name: tf.TensorSpec}, and the name of the method that it is for."""
+
+    inputs: Inputs
+    outputs: Mapping[str, tf.TensorSpec]
+    method: str = constants.PREDICT_METHOD_NAME
+
+
+Signatures = Mapping[str, Signature]
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """columns is {name: a value per example}; by_row is whether the answer has a prediction per example."""
+    """Examples for a signature.
 
+    columns is {name: a value per example}; by_row is whether the answer has a prediction per example; parts are, if the
+    examples are variants of the first one, what each of the others lacks of it.
+    """
+
+    signature: str
     columns: dict[str, Any]
     by_row: bool
+    parts: Sequence[str] = ()
 
 
-def read_request(body: bytes, inputs: Inputs) -> Request:
+def read_request(body: bytes, signatures: Signatures) -> Request:
     """Returns the examples of a request's body; raises ValueError, with what was expected and what came, if it is wrong."""
+    content = loads(body)
+    keys = [key for key in ('instances', 'inputs') if isinstance(content, dict) and key in content]
+    if len(keys) != 1:
+        raise ValueError(f'the request must be an object with "instances" or "inputs", not {came(content)}')
+    name = signature_of(content, signatures)
+    inputs, by_row = signatures[name].inputs, keys == ['instances']
+    columns = _of_rows(content['instances'], inputs) if by_row else _of_columns(content['inputs'], inputs)
+    return Request(name, {name: _decoded(name, values, inputs) for name, values in columns.items()}, by_row)
+
+
+def loads(body: bytes) -> Any:
+    """Returns the JSON of a request; raises ValueError if it is none."""
     try:
-        content = json_text.loads(body.decode())
+        return json_text.loads(body.decode())
     except json_text.Misread as error:
         raise ValueError(f'the request: {error}') from None
     except ValueError as error:
         raise ValueError(f'the request is not JSON: {error}') from None
-    keys = [key for key in ('instances', 'inputs') if isinstance(content, dict) and key in content]
-    if len(keys) != 1:
-        came = f'the keys {", ".join(map(show, content)) or "none"}' if isinstance(content, dict) else describe(content)
-        raise ValueError(f'the request must be an object with "instances" or "inputs", not {came}')
-    signature = content.get('signature_name', '')
-    if signature and signature not in inputs.signatures:
-        raise ValueError(f'there is no signature {show(signature)}; there are: {", ".join(inputs.signatures)}')
-    by_row = keys == ['instances']
-    columns = _of_rows(content['instances'], inputs) if by_row else _of_columns(content['inputs'], inputs)
-    return Request({name: _decoded(name, values, inputs) for name, values in columns.items()}, by_row)
+
+
+def came(content: Any) -> str:
+    """Returns what a request is, for a message about what it should be."""
+    return f'the keys {", ".join(map(show, content)) or "none"}' if isinstance(content, dict) else describe(content)
+
+
+def signature_of(content: Mapping[str, Any], signatures: Signatures) -> str:
+    """Returns the name of the signature that a request is for."""
+    name = content.get('signature_name') or constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+    if not isinstance(name, str) or name not in signatures:
+        raise ValueError(f'there is no signature {show(name)}; there are: {", ".join(signatures)}')
+    return name
 
 
 def _of_rows(rows, inputs):
@@ -127,10 +158,11 @@ def _decoded(name, values, inputs):
 def _with_bytes(name, value):
     if isinstance(value, list):
         return [_with_bytes(name, item) for item in value]
-    return _bytes(name, value) if isinstance(value, dict) else value
+    return to_bytes(name, value) if isinstance(value, dict) else value
 
 
-def _bytes(name, value):
+def to_bytes(name: str, value: Mapping[str, Any]) -> bytes:
+    """Returns the bytes of {"b64": "..."}; raises ValueError if it is something else."""
     if value.keys() != {'b64'} or not isinstance(value['b64'], str):
         raise ValueError(f'the input {name} must be text, or bytes as {{"b64": "..."}}, not {show(value)}')
     try:
@@ -142,7 +174,7 @@ def _bytes(name, value):
 def _picture(name, number, value):
     # A text would be the path of a file on this machine.
     if isinstance(value, dict):
-        return _bytes(name, value)
+        return to_bytes(name, value)
     if not isinstance(value, list):
         raise ValueError(
             f'the input {name}: picture {number} must be {{"b64": "..."}}, the file in base64, or lists of pixels, '
@@ -160,7 +192,7 @@ def write_response(predictions: Mapping[str, np.ndarray], by_row: bool) -> bytes
     Args:
       predictions: {name: array [batch, ...]}. A single one has no name in the answer.
     """
-    values = {name: _to_json(array) for name, array in predictions.items()}
+    values = {name: to_values(array) for name, array in predictions.items()}
     if len(values) == 1:
         (result,) = values.values()
     else:
@@ -173,7 +205,8 @@ def to_body(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
-def _to_json(array):
+def to_values(array: Any) -> Any:
+    """Returns an array as nested lists of values of JSON."""
     array = np.asarray(array)
     if array.dtype.kind in 'OSU':
         return _map(_text, array.tolist())
@@ -201,16 +234,19 @@ def status(step: int) -> dict[str, Any]:
     return {'model_version_status': [{'version': str(step), 'state': 'AVAILABLE', 'status': ok}]}
 
 
-def metadata(name: str, step: int, inputs: Inputs, outputs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
+def metadata(name: str, step: int, signatures: Signatures) -> dict[str, Any]:
     """Returns the metadata of a model: the dtypes and shapes of its inputs and outputs, for each signature."""
-    signature = {
-        'inputs': {name: _tensor_info(name, spec) for name, spec in inputs.specs.items()},
-        'outputs': {name: _tensor_info(name, spec) for name, spec in outputs.items()},
-        'method_name': tf.saved_model.signature_constants.PREDICT_METHOD_NAME,
+    described = {
+        key: {
+            'inputs': {name: _tensor_info(name, spec) for name, spec in signature.inputs.specs.items()},
+            'outputs': {name: _tensor_info(name, spec) for name, spec in signature.outputs.items()},
+            'method_name': signature.method,
+        }
+        for key, signature in signatures.items()
     }
     return {
         'model_spec': {'name': name, 'signature_name': '', 'version': str(step)},
-        'metadata': {'signature_def': {'signature_def': dict.fromkeys(inputs.signatures, signature)}},
+        'metadata': {'signature_def': {'signature_def': described}},
     }
 
 

@@ -1,6 +1,7 @@
 """The model of a run as a server has it: inputs of requests, batches, the checkpoint that is loaded."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 import re
 from typing import Any
 
@@ -10,30 +11,36 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.formats.encoded import PICTURE
 from estimator_trainer.common.inference import pictures
+from estimator_trainer.common.inference.arrays import cast
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.inference.requests import SIGNATURE, make_example
-from estimator_trainer.common.inference.signatures import DEFAULT, PICTURES, signatures_of
+from estimator_trainer.common.inference.signatures import DEFAULT, EXAMPLES, PICTURES, signatures_of
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.serving.batching import Arrays, Batcher, size_of
 from estimator_trainer.common.serving.form import form_of
-from estimator_trainer.common.serving.rest import Inputs, Request
+from estimator_trainer.common.serving.rest import Inputs, Request, Signature
 
 MAX_PIXELS = 50_000_000  # Decoded, 150 MB.
 MAX_EXAMPLES = 64  # In a batch of several requests.
+_EXAMPLES = f'{EXAMPLES}:{SIGNATURE}'
 
 
 def inputs_of(source: DataSource) -> Inputs:
     """Returns what requests for a model of this dataset contain."""
-    signatures, metadata = signatures_of(source), source.params.metadata
-    specs = signatures[DEFAULT].specs
+    specs, metadata = signatures_of(source)[DEFAULT].specs, source.params.metadata
     found = specs if source.has_images() else [name for name, spec in specs.items() if spec.name == PICTURE]
     known = metadata.get('columns') or metadata.get('features') or []
     return Inputs(
         specs,
         tuple(found),
         ignored=tuple(column['name'] for column in known if column['name'] not in specs),
-        signatures=(SIGNATURE, *([f'{PICTURES}:{SIGNATURE}'] if PICTURES in signatures else [])),
     )
+
+
+def form_of_export(source: DataSource) -> dict[str, Any]:
+    """Returns the form for an export of a model of this dataset; pictures are sent as files, which not all signatures take."""
+    params, has_files = source.params, PICTURES in signatures_of(source)
+    return form_of(params.model, inputs_of(source), params.metadata, f'{PICTURES}:{SIGNATURE}' if has_files else '')
 
 
 def step_of(checkpoint_path: str) -> int:
@@ -46,42 +53,66 @@ class TooManyPixels(ValueError):
     """A picture is larger than the server decodes."""
 
 
+def check_pixels(columns: Mapping[str, Any], names: Collection[str]) -> None:
+    """Raises TooManyPixels if a picture, among the columns with these names, is larger than the server decodes."""
+    for name in names:
+        for number, value in enumerate(columns[name]):
+            pixels = pictures.count_pixels(value) if isinstance(value, bytes) else 0
+            if pixels > MAX_PIXELS:
+                raise TooManyPixels(
+                    f'the input {name}: picture {number} has {pixels:,} pixels, and at most {MAX_PIXELS:,} are allowed'
+                )
+
+
 class ServedModel:
-    """A model that answers requests.
+    """The model of a run that answers requests.
+
+    Args:
+      make_examples: returns a Predictor of serialized examples, from the path of a checkpoint; called at their first request.
 
     Attributes:
       name: of the model in requests.
-      inputs: what they contain.
-      outputs: {name: tf.TensorSpec} of the predictions.
+      signatures: what these contain, and what the answers do.
       form: the fields of the page.
       step: of the checkpoint that is loaded.
     """
 
-    def __init__(self, name: str, source: DataSource, predictor: Predictor, on_batch: Callable[[int], Any]):
-        self.name, self.inputs = name, inputs_of(source)
-        self.outputs = _outputs(predictor, source.params.metadata)
-        self.form = form_of(name, self.inputs, source.params.metadata)
-        self._predictor = predictor
+    def __init__(
+        self,
+        name: str,
+        source: DataSource,
+        predictor: Predictor,
+        on_batch: Callable[[int], Any],
+        make_examples: Callable[[str], Predictor],
+    ):
+        self.name = name
+        self.signatures = _signatures(source, predictor)
+        self.form = form_of(name, inputs_of(source), source.params.metadata)
+        self._predictor, self._make_examples = predictor, make_examples
+        self._of_examples: Predictor | None = None
         self.step = step_of(predictor.checkpoint_path)
-        max_size = MAX_EXAMPLES if all(map(_is_per_example, predictor.prediction_specs.values())) else 0
+        max_size = MAX_EXAMPLES if all(map(is_per_example, predictor.prediction_specs.values())) else 0
         self._batcher = Batcher(predictor.predict_batch, max_size, on_batch)
+        self._example_batcher = Batcher(self._predict_examples, max_size, on_batch)
+
+    def _predict_examples(self, batch):
+        if self._of_examples is None:
+            self._of_examples = self._make_examples(self._predictor.checkpoint_path)
+        return self._of_examples.predict_batch(batch)
 
     def warm_up(self) -> None:
         """Predicts an example: the first prediction optimizes the graph, which is slow."""
         try:
-            self._predictor.predict(make_example(self.inputs.specs))
+            self._predictor.predict(make_example(self.signatures[SIGNATURE].inputs.specs))
         except Exception as error:  # A model may refuse an empty example.
             tf.logging.debug('No first prediction: %s', error)
 
     def to_batch(self, request: Request) -> Arrays:
         """Returns the arrays of a request; raises ValueError if it does not fit the model."""
-        for name in self.inputs.pictures:
-            for number, value in enumerate(request.columns[name]):
-                pixels = pictures.count_pixels(value) if isinstance(value, bytes) else 0
-                if pixels > MAX_PIXELS:
-                    raise TooManyPixels(
-                        f'the input {name}: picture {number} has {pixels:,} pixels, and at most {MAX_PIXELS:,} are allowed'
-                    )
+        inputs = self.signatures[request.signature].inputs
+        check_pixels(request.columns, inputs.pictures)
+        if request.signature == _EXAMPLES:
+            return {name: cast(name, spec, request.columns[name]) for name, spec in inputs.specs.items()}
         try:
             batch, is_single = self._predictor.to_batch(request.columns)
         except OverflowError as error:
@@ -89,9 +120,9 @@ class ServedModel:
         assert not is_single
         return batch
 
-    def submit(self, batch: Arrays) -> Any:
+    def submit(self, signature: str, batch: Arrays) -> 'Future[Arrays]':
         """Returns the future of the predictions of a batch."""
-        return self._batcher.submit(batch)
+        return (self._example_batcher if signature == _EXAMPLES else self._batcher).submit(batch)
 
     def has_step(self, step: int) -> bool:
         """Whether a checkpoint is loaded, and no other is being loaded."""
@@ -100,10 +131,13 @@ class ServedModel:
     def reload(self) -> None:
         """Loads the newest checkpoint; predictions go on meanwhile. A warning says if it cannot be loaded."""
         try:
-            step = step_of(self._predictor.reload())
+            path = self._predictor.reload()
+            if self._of_examples and self._of_examples.checkpoint_path != path:
+                self._of_examples.reload(path)
         except RunError as error:
             tf.logging.warning('The model of step %d stays: %s', self.step, error)
             return
+        step = step_of(path)
         if step != self.step:
             tf.logging.info('Step %d is loaded.', step)
         self.step = step
@@ -111,6 +145,7 @@ class ServedModel:
     def close(self) -> None:
         """Waits for the requests in progress."""
         self._batcher.close()
+        self._example_batcher.close()
 
 
 def check_rows(found: Arrays, batch: Arrays) -> None:
@@ -121,13 +156,21 @@ def check_rows(found: Arrays, batch: Arrays) -> None:
             raise ValueError(f'the prediction {name} has the shape {np.shape(array)}, no value per example: use "inputs"')
 
 
-def _is_per_example(spec):
+def is_per_example(spec: tf.TensorSpec) -> bool:
     """Whether predictions are independent of the other examples of a batch, as far as their shape tells."""
     sizes = spec.shape.as_list() if spec.shape.rank else [0]
     return sizes[0] is None and None not in sizes[1:]
 
 
-def _outputs(predictor, metadata):
-    specs = predictor.prediction_specs
+def _signatures(source, predictor):
+    """Returns {name: Signature} as an export has them; for pictures, the default takes files, too."""
+    found, specs = signatures_of(source), predictor.prediction_specs
+    metadata = source.params.metadata
     has_names = bool(metadata.get('class_names')) and 'class' in specs and specs['class'].shape.rank == 1
-    return {**specs, **({'class_name': tf.TensorSpec([None], tf.string)} if has_names else {})}
+    outputs = {**specs, **({'class_name': tf.TensorSpec([None], tf.string)} if has_names else {})}
+    signatures = {SIGNATURE: Signature(inputs_of(source), outputs)}
+    if PICTURES in found:
+        signatures[f'{PICTURES}:{SIGNATURE}'] = signatures[SIGNATURE]
+    if EXAMPLES in found:
+        signatures[_EXAMPLES] = Signature(Inputs(found[EXAMPLES].specs), outputs)
+    return signatures

@@ -14,6 +14,13 @@ def next_version(export_dir: str) -> int:
     return max(int(time.time()), max(versions, default=0) + 1)
 
 
+def find(path: str) -> str | None:
+    """Returns the directory of a SavedModel: a path itself, or the highest version in it; None if neither has one."""
+    versions = sorted((int(name), name) for name in names_in(path) if name.isascii() and name.isdecimal())
+    found = [path, *(os.path.join(path, name) for _, name in reversed(versions))]
+    return next((directory for directory in found if tf.saved_model.contains_saved_model(directory)), None)
+
+
 def publish(exported: str, export_dir: str) -> str:
     """Moves a complete export, a directory elsewhere on the same file system, to the next version; returns its path."""
     path = os.path.join(export_dir, str(next_version(export_dir)))

@@ -17,7 +17,7 @@ from estimator_trainer.common.serving import app as app_module
 from estimator_trainer.common.serving import served
 from estimator_trainer.common.serving.app import make_app
 from estimator_trainer.common.serving.metrics import Metrics
-from estimator_trainer.common.serving.rest import Inputs
+from estimator_trainer.common.serving.rest import Inputs, Request, Signature
 
 PATH, BODY = '/v1/models/m:predict', {'instances': [{'x': 1.5}]}
 CONTENT = json.dumps(BODY).encode()
@@ -27,7 +27,7 @@ SPEC = tf.TensorSpec([None], tf.float32)
 def model(predict=lambda x: {'y': 2 * x}, **others):
     """Returns a model named m of step 7, which computes y of x."""
 
-    def submit(batch):
+    def submit(signature, batch):
         future = Future()
         try:
             future.set_result(predict(batch['x']))
@@ -38,8 +38,7 @@ def model(predict=lambda x: {'y': 2 * x}, **others):
     facts = dict(
         name='m',
         step=7,
-        inputs=Inputs({'x': SPEC}),
-        outputs={'y': SPEC},
+        signatures={'serving_default': Signature(Inputs({'x': SPEC}), {'y': SPEC})},
         to_batch=lambda request: {'x': np.array(request.columns['x'], np.float32)},
         submit=submit,
         has_step=lambda step: True,
@@ -67,7 +66,8 @@ def refuse(x):
         (model(), '/v1/models/m/versions/7:predict', {'inputs': [1, 2]}, 200, {'outputs': [2.0, 4.0]}),
         (model(), '/v1/models/m/versions/6:predict', BODY, 404, "m has no version '6'; version 7 is loaded"),
         (model(), '/v1/models/n:predict', BODY, 404, "there is no model 'n'; this server has m"),
-        (model(), '/v1/models/m:classify', BODY, 405, 'POST /v1/models/m:classify: Method Not Allowed'),
+        (model(), '/v1/models/m:rank', BODY, 405, 'POST /v1/models/m:rank: Method Not Allowed'),
+        (model(), '/v1/models/m:classify', {'examples': [{}]}, 400, 'is for tensorflow/serving/predict, and not for'),
         (model(), '/v1', BODY, 404, 'POST /v1: Not Found'),
         (model(), PATH, {'instances': []}, 400, '"instances" must be a list of examples, not an empty one'),
         (model(refuse), PATH, BODY, 400, 'no such value'),
@@ -90,7 +90,10 @@ def test_a_request_has_an_answer_or_an_error_with_its_code(given, path, content,
 
 
 def test_requests_that_are_too_large_or_too_many_or_too_slow_are_refused(monkeypatch):
-    assert post(model(submit=lambda batch: Future()), max_seconds=0.01) == (504, {'error': 'there was no answer after 0.01 s'})
+    assert post(model(submit=lambda signature, batch: Future()), max_seconds=0.01) == (
+        504,
+        {'error': 'there was no answer after 0.01 s'},
+    )
     assert post(model(), max_in_progress=0) == (503, {'error': '0 requests are waiting: try again later'})
     monkeypatch.setattr(app_module, 'MAX_BYTES', 10)
     for content in (b'x' * 11, iter([b'x' * 6] * 2)):  # With and without the header content-length.
@@ -182,11 +185,12 @@ def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(monkeypatc
     Image.new('L', (30, 40)).save(content, 'PNG')
     monkeypatch.setattr(served, 'MAX_PIXELS', 1000)
     given = object.__new__(served.ServedModel)
-    given.inputs = Inputs({'image': tf.TensorSpec([None, 2, 2, 1], tf.uint8)}, ('image',))
-    request = types.SimpleNamespace(columns={'image': [content.getvalue()]})
+    inputs = Inputs({'image': tf.TensorSpec([None, 2, 2, 1], tf.uint8)}, ('image',))
+    given.signatures = {'serving_default': Signature(inputs, {})}
+    request = Request('serving_default', {'image': [content.getvalue()]}, True)
     with pytest.raises(served.TooManyPixels, match='picture 0 has 1,200 pixels, and at most 1,000 are allowed'):
         given.to_batch(request)
     code, answer = post(
-        model(inputs=given.inputs, to_batch=lambda _: given.to_batch(request)), content='{"instances": [[[0]]]}'
+        model(signatures=given.signatures, to_batch=lambda _: given.to_batch(request)), content='{"instances": [[[0]]]}'
     )
     assert code == 413 and '1,000' in answer['error']

@@ -21,10 +21,15 @@ def spec(dtype, *shape):
     'spec, is_picture, column, facts',
     [
         (spec(tf.float32), False, {}, {'type': 'number', 'hint': ''}),
-        (spec(tf.float32), False, {'mean': 50.0, 'std': 10.0}, {'type': 'number', 'hint': 'mostly 30 to 70'}),
+        (spec(tf.float32), False, {'mean': 50.0, 'std': 10.0}, {'type': 'number', 'hint': 'mostly 30 to 70', 'typical': 50.0}),
         (spec(tf.string), False, {}, {'type': 'text', 'hint': ''}),
         (spec(tf.string), False, {'kind': 'date', 'mean': 1.0, 'std': 1.0}, {'type': 'text', 'hint': 'a date, as in the data'}),
-        (spec(tf.string), False, {'vocabulary': ['a', 2]}, {'type': 'choice', 'choices': ['a', '2'], 'hint': ''}),
+        (
+            spec(tf.string),
+            False,
+            {'vocabulary': ['a', 2]},
+            {'type': 'choice', 'choices': ['a', '2'], 'hint': '', 'typical': 'a'},
+        ),
         (spec(tf.float32, 3, None), False, {}, {'type': 'json', 'hint': 'float32 [3, any]'}),
         (spec(tf.uint8, 28, 28, 1), True, {}, {'type': 'picture', 'draws': 28, 'hint': ''}),
         (spec(tf.uint8, 28, 28, 3), True, {}, {'type': 'picture', 'draws': 0, 'hint': ''}),

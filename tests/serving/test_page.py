@@ -9,6 +9,8 @@ import numpy as np
 from PIL import Image
 import pytest
 
+from estimator_trainer.common.serving.form import form_of
+from estimator_trainer.common.serving.rest import Inputs
 from tests.serving import pages
 
 playwright = pytest.importorskip('playwright.sync_api', reason="it needs pip install -e '.[browser]'")
@@ -141,7 +143,7 @@ def test_a_picture_is_chosen_dropped_or_pasted(opened, digits, tmp_path):
     )
     expect_class(page, 'tall')
     page.locator('input[type=file]').set_input_files({'name': 'x.png', 'mimeType': 'image/png', 'buffer': b'no picture'})
-    expect(page.locator('#answer .error')).to_contain_text('cannot identify image file')
+    expect(page.locator('#answer .error')).to_contain_text('is not an image')
 
 
 def test_a_digit_is_drawn_and_cleared(opened, digits):
@@ -160,7 +162,7 @@ def test_a_digit_is_drawn_and_cleared(opened, digits):
 
 def test_a_row_of_a_table_is_asked_for_with_ranges_and_categories(opened, incomes):
     page = opened(incomes)
-    expect(page.get_by_label('age')).to_have_accessible_description('mostly 30 to 70')
+    expect(page.get_by_label('age')).to_have_accessible_description('mostly 15 to 55')
     assert page.locator('datalist option').evaluate_all('nodes => nodes.map(node => node.value)') == ['Rome', 'Oslo']
     page.get_by_label('age').fill('45')
     page.get_by_label('city').fill('Rome')
@@ -170,6 +172,43 @@ def test_a_row_of_a_table_is_asked_for_with_ranges_and_categories(opened, income
     page.get_by_label('age').fill('old')
     page.get_by_role('button', name='Predict').click()
     expect(page.locator('#answer .error')).to_contain_text("could not convert string to float: 'old'")
+
+
+def test_what_mattered_is_told_of_columns_words_and_patches(opened, digits, reviews, incomes):
+    page = opened(incomes)
+    page.get_by_label('age').fill('45')
+    page.get_by_label('city').fill('Rome')
+    page.keyboard.press('Enter')
+    page.get_by_role('button', name='What mattered?').click()
+    expect(page.locator('#reasons .bar')).to_have_text(['age+60.0 %', 'city0', 'since0'])
+    expect(page.locator('#reasons p')).to_contain_text('the probability of high')
+    page = opened(reviews)
+    page.get_by_label('text').fill('a good film')
+    page.locator('#send').click()
+    page.get_by_role('button', name='What mattered?').click()
+    expect(page.locator('#reasons mark')).to_have_text(['a', 'good', 'film'])
+    tinted = "nodes => nodes.map(node => getComputedStyle(node).backgroundColor !== 'rgba(0, 0, 0, 0)')"
+    assert page.locator('#reasons mark').evaluate_all(tinted) == [False, True, False]
+    page = opened(digits)
+    draw(page, 0, 40)
+    page.get_by_role('button', name='What mattered?').click()
+    image = page.get_by_alt_text('The picture, tinted where it mattered, most in the center')
+    image.wait_for()
+    assert image.evaluate('node => node.decode().then(() => node.naturalWidth)') == 28
+    draw(page, 60, 0)
+    expect(page.locator('#reasons > *')).to_have_count(0)  # They were of another picture.
+
+
+def test_a_model_of_which_nothing_is_known_has_no_form(browser):
+    model = pages.reviews()
+    model.form = form_of('reviews', Inputs({}), {})
+    with pages.serving(model) as port:
+        page = browser.new_page()
+        page.goto(f'http://127.0.0.1:{port}')
+        expect(page.locator('#form')).to_contain_text('these are its inputs and outputs')
+        page.get_by_role('link').click()
+        expect(page.locator('body')).to_contain_text('signature_def')
+        page.close()
 
 
 def test_the_keyboard_suffices_for_a_text(opened, reviews):

@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.serving import rest
-from estimator_trainer.common.serving.rest import Inputs, read_request, write_response
+from estimator_trainer.common.serving.rest import Inputs, Signature, read_request, write_response
 
 
 def spec(dtype, *shape):
@@ -22,7 +22,13 @@ def b64(content):
 TABLE = Inputs({'age': spec(tf.float32), 'city': spec(tf.string)}, ignored=('id', 'weight'))
 TEXT = Inputs({'text': spec(tf.string)})
 VECTOR = Inputs({'x': spec(tf.float32, 2)})
-PICTURE = Inputs({'image': spec(tf.uint8, 2, 2, 1)}, ('image',), signatures=('serving_default', 'pictures:serving_default'))
+PICTURE = Inputs({'image': spec(tf.uint8, 2, 2, 1)}, ('image',))
+
+
+def signatures(inputs):
+    return dict.fromkeys(['serving_default', 'pictures:serving_default'], Signature(inputs, {'class': spec(tf.int64)}))
+
+
 ROW, NO_CITY = {'age': 39, 'city': 'Rome'}, {'age': 39, 'cty': 'Rome'}
 
 
@@ -44,13 +50,13 @@ ROW, NO_CITY = {'age': 39, 'city': 'Rome'}, {'age': 39, 'cty': 'Rome'}
     ],
 )
 def test_examples_by_row_and_by_column_become_columns(inputs, content, columns):
-    request = read_request(json.dumps(content).encode(), inputs)
+    request = read_request(json.dumps(content).encode(), signatures(inputs))
     found = {name: [v.tolist() if isinstance(v, np.ndarray) else v for v in values] for name, values in request.columns.items()}
     assert (found, request.by_row) == (columns, 'instances' in content)
 
 
 def test_nan_is_a_number_as_in_tensorflow_serving():
-    assert np.isnan(read_request(b'{"instances": [{"age": NaN, "city": ""}]}', TABLE).columns['age'][0])
+    assert np.isnan(read_request(b'{"instances": [{"age": NaN, "city": ""}]}', signatures(TABLE)).columns['age'][0])
 
 
 @pytest.mark.parametrize(
@@ -65,7 +71,11 @@ def test_nan_is_a_number_as_in_tensorflow_serving():
         (TABLE, {'instances': [], 'inputs': {}}, """not the keys 'instances', 'inputs'"""),
         (TABLE, {'instances': {}}, '"instances" must be a list of examples, not a dict'),
         (TABLE, {'instances': []}, '"instances" must be a list of examples, not an empty one'),
-        (TABLE, {'instances': [ROW], 'signature_name': 'x'}, "there is no signature 'x'; there are: serving_default"),
+        (
+            TABLE,
+            {'instances': [ROW], 'signature_name': 'x'},
+            "there is no signature 'x'; there are: serving_default, pictures:serving_default",
+        ),
         (TABLE, {'instances': [ROW, 3]}, 'instance 1 must be an object with the inputs age, city, not an int'),
         (TABLE, {'instances': [NO_CITY]}, "age, city, but instance 0 has no city and has the unknown 'cty'"),
         (TABLE, {'inputs': NO_CITY}, """age, city, but "inputs" has no city and has the unknown 'cty'"""),
@@ -86,7 +96,7 @@ def test_nan_is_a_number_as_in_tensorflow_serving():
 )
 def test_a_wrong_request_says_what_was_expected_and_what_came(inputs, content, message):
     with pytest.raises(ValueError) as caught:
-        read_request(content if isinstance(content, bytes) else json.dumps(content).encode(), inputs)
+        read_request(content if isinstance(content, bytes) else json.dumps(content).encode(), signatures(inputs))
     assert message in str(caught.value)
 
 
@@ -114,11 +124,11 @@ def test_predictions_become_json_of_either_form(predictions, by_row, content):
 
 
 def test_the_metadata_has_types_and_shapes_of_all_signatures():
-    found = rest.metadata('m', 7, PICTURE, {'class': spec(tf.int64)})
+    found = rest.metadata('m', 7, signatures(PICTURE))
     assert found['model_spec'] == {'name': 'm', 'signature_name': '', 'version': '7'}
-    signatures = found['metadata']['signature_def']['signature_def']
+    described = found['metadata']['signature_def']['signature_def']
     sizes = [{'size': size, 'name': ''} for size in ('-1', '2', '2', '1')]
     image = {'dtype': 'DT_UINT8', 'tensor_shape': {'dim': sizes, 'unknown_rank': False}, 'name': 'image'}
-    assert {*signatures} == {*PICTURE.signatures} and signatures['serving_default']['inputs'] == {'image': image}
-    assert signatures['serving_default']['outputs']['class']['dtype'] == 'DT_INT64'
+    assert {*described} == {*signatures(PICTURE)} and described['serving_default']['inputs'] == {'image': image}
+    assert described['serving_default']['outputs']['class']['dtype'] == 'DT_INT64'
     assert rest.status(7)['model_version_status'][0]['version'] == '7'

@@ -3,15 +3,17 @@
 import base64
 from concurrent.futures import ThreadPoolExecutor
 import contextlib
+import functools
 import io
 
 from fastapi.testclient import TestClient
 import numpy as np
 from PIL import Image
 import pytest
+import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import api
-from estimator_trainer.common.inference.raw_predictor import make_predictor
+from estimator_trainer.common.inference.raw_predictor import example_predictor, make_predictor
 from estimator_trainer.common.serving.app import make_app
 from estimator_trainer.common.serving.metrics import Metrics
 from estimator_trainer.common.serving.served import ServedModel
@@ -26,7 +28,8 @@ def served(output_dir, data_dir=None):
     with run._opened({'schedule': 'export', 'checkpoint': None}) as experiment:
         estimator, source = experiment.estimator, experiment.source
         predictor = make_predictor(estimator, source, estimator.latest_checkpoint())
-        model = ServedModel('m', source, predictor, lambda size: None)
+        make_examples = functools.partial(example_predictor, estimator, source)
+        model = ServedModel('m', source, predictor, lambda size: None, make_examples)
         yield run, TestClient(make_app(model, Metrics()))
         model.close()
 
@@ -70,10 +73,28 @@ def test_rows_of_a_table_need_neither_id_nor_weight(table_run):
         assert ask(client, {**ROWS[0], 'age': '20'}) == ask(client, ROWS[0])
         assert ask(client, {**ROWS[0], 'country': 'x'}, code=400).endswith("instance 0 has the unknown 'country'")
         assert ask(client, {**ROWS[0], 'age': 'old'}, code=400).startswith("the input age: 'old' is not a number")
+        parts = client.post('/v1/models/m:explain', json={'instances': [ROWS[0]]}).json()['explanation']['parts']
+        typical = ask(client, {**ROWS[0], 'age': client.get('/form').json()['fields'][0]['typical']})[0]
+        score = typical['probabilities'][ask(client, ROWS[0])[0]['class']]
+        assert [part['part'] for part in parts] == ['age', 'city'] and parts[0]['score'] == pytest.approx(score, abs=1e-5)
         fields = client.get('/form').json()['fields']
         assert [(field['name'], field['type']) for field in fields] == [('age', 'number'), ('city', 'choice')]
         outputs = client.get('/v1/models/m/metadata').json()['metadata']['signature_def']['signature_def']['serving_default']
         assert {*outputs['outputs']} == {'class', 'class_name', 'probabilities'}
+
+
+def test_serialized_examples_are_those_of_the_training_files(table_run):
+    path, *_ = (table_run.parent / 'data').rglob('*.tfrecord*')
+    record = next(tf.python_io.tf_record_iterator(str(path)))
+    features = tf.train.Example.FromString(record).features.feature
+    row = {'age': features['age'].float_list.value[0], 'city': features['city'].bytes_list.value[0].decode()}
+    content = {'signature_name': 'examples:serving_default', 'instances': [{'b64': base64.b64encode(record).decode()}] * 2}
+    with served(table_run) as (_, client):
+        answer = client.post('/v1/models/m:predict', json=content).json()['predictions']
+        assert [found['class_name'] for found in answer] == [ask(client, row)[0]['class_name']] * 2
+        np.testing.assert_allclose(answer[1]['probabilities'], ask(client, row)[0]['probabilities'], atol=1e-5)
+        content['instances'] = ['no example']
+        assert client.post('/v1/models/m:predict', json=content).status_code == 400
 
 
 def test_pictures_are_files_in_base64_or_pixels_but_never_paths(trained_run, data_dir, tmp_path):

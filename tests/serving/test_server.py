@@ -13,6 +13,7 @@ import pytest
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.serving import server
 from tests import forked
+from tests.serving.test_exported import save
 from tests.shared import refused
 
 PREDICT, BODY = '/v1/models/polynomial:predict', json.dumps({'instances': [1.0, 2.0]})
@@ -92,6 +93,16 @@ def test_a_process_answers_as_the_run_loads_newer_checkpoints_and_ends_after_the
     out, err = process.communicate(100)
     assert (process.returncode, out) == (0, '{}\n'), err
     assert (output_dir / 'results.json').read_bytes() == results
+
+
+def test_an_export_needs_no_run(start, tmp_path):
+    save(tmp_path / 'doubled' / '3', 2)
+    process = start('--schedule=serve', '--port=0', f'--checkpoint={tmp_path / "doubled"}')
+    port = int(wait_for_log(process, r'Serving step 3: http://127\.0\.0\.1:(\d+), .*/v1/models/doubled$')[1])
+    code, answer = ask(port, 'POST', '/v1/models/doubled:predict', '{"inputs": [[1, 2]]}')
+    assert (code, answer['outputs']['y']) == (200, [[2.0, 4.0]])
+    process.send_signal(signal.SIGTERM)
+    assert (process.communicate(100)[0], process.returncode) == ('{}\n', 0)
 
 
 def test_addresses_that_a_server_cannot_have_are_named():

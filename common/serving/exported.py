@@ -1,0 +1,183 @@
+"""An exported model, of a run or of any other program, as a server has it."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+import os
+import re
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError, first_line
+from estimator_trainer.common.files import read_json
+from estimator_trainer.common.formats.encoded import PICTURE
+from estimator_trainer.common.inference.rows import make_batch
+from estimator_trainer.common.inference.session_calls import Call, make_call
+from estimator_trainer.common.serving.batching import Arrays, Batcher
+from estimator_trainer.common.serving.form import form_of
+from estimator_trainer.common.serving.rest import Inputs, Request, Signature
+from estimator_trainer.common.serving.served import MAX_EXAMPLES, check_pixels, is_per_example
+from estimator_trainer.common.storage import export_versions
+
+FORM = 'form.json'  # In assets.extra.
+_DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+
+class _Loaded(NamedTuple):
+    """A SavedModel in memory: signatures {name: Signature}, and a function of the arrays of each one's inputs."""
+
+    path: str
+    version: int
+    signatures: dict[str, Signature]
+    calls: dict[str, Call]
+    form: dict[str, Any]
+
+
+class ExportedModel:
+    """A SavedModel that answers requests.
+
+    Args:
+      path: of the SavedModel, or of a directory of versions, of which the highest is loaded.
+      on_batch: see Batcher.
+
+    Attributes:
+      name: that of the run's model, or of the directory.
+      signatures, form, step: see ServedModel; the step is the version, or 0.
+
+    Raises:
+      RunError: the SavedModel cannot be loaded.
+    """
+
+    def __init__(self, path: str, on_batch: Callable[[int], Any]):
+        self._path, self._on_batch, self._problem = path, on_batch, ''
+        self._loaded = _load(_find(path))
+        self.name = self._loaded.form['model']
+        self._batchers = {name: self._batcher(name) for name in self.signatures}
+
+    signatures = property(lambda self: self._loaded.signatures)
+    form = property(lambda self: self._loaded.form)
+    step = property(lambda self: self._loaded.version)
+
+    def _batcher(self, name):
+        signature = self.signatures[name]
+        specs = [*signature.inputs.specs.values(), *signature.outputs.values()]
+        return Batcher(
+            lambda batch: self._predict(name, batch), MAX_EXAMPLES if all(map(is_per_example, specs)) else 0, self._on_batch
+        )
+
+    def _predict(self, name, batch):
+        loaded = self._loaded
+        return loaded.calls[name](*(batch[key] for key in loaded.signatures[name].inputs.specs))
+
+    def to_batch(self, request: Request) -> Arrays:
+        """Returns the arrays of a request; raises ValueError if it does not fit the model."""
+        inputs = self.signatures[request.signature].inputs
+        check_pixels(request.columns, inputs.pictures)
+        try:
+            batch, _ = make_batch(request.columns, inputs.specs)
+        except OverflowError as error:
+            raise ValueError(f'a number is too large: {error}') from None
+        return batch
+
+    def submit(self, signature: str, batch: Arrays) -> 'Future[Arrays]':
+        """Returns the future of the predictions of a batch."""
+        return self._batchers[signature].submit(batch)
+
+    def has_step(self, step: int) -> bool:
+        """Whether a version is loaded."""
+        return self.step == step
+
+    def warm_up(self) -> None:
+        """Does nothing: the first request of a signature optimizes its graph."""
+
+    def reload(self) -> None:
+        """Loads the highest version, if it is another; predictions go on meanwhile. A warning says if it cannot be loaded."""
+        try:
+            path = _find(self._path)
+            if path == self._loaded.path:
+                return
+            loaded = _load(path)
+        except RunError as error:
+            if str(error) != self._problem:  # A version that is being copied is tried again.
+                tf.logging.warning('Version %d stays: %s', self.step, error)
+            self._problem = str(error)
+            return
+        self._loaded, self._problem = loaded, ''
+        self._batchers.update({name: self._batcher(name) for name in loaded.signatures if name not in self._batchers})
+        tf.logging.info('Version %d is loaded.', loaded.version)
+
+    def close(self) -> None:
+        """Waits for the requests in progress."""
+        for batcher in self._batchers.values():
+            batcher.close()
+
+
+def _find(path):
+    try:
+        found = export_versions.find(path)
+    except (OSError, tf.errors.OpError) as error:
+        raise RunError(f'{path}: {first_line(error)}') from None
+    if not found:
+        raise RunError(f'{path} has no SavedModel')
+    return found
+
+
+def _load(path):
+    with tf.Graph().as_default() as graph:
+        session = tf.Session(graph=graph, config=tf.ConfigProto(allow_soft_placement=True))
+        try:
+            definitions = tf.saved_model.loader.load(session, [tf.saved_model.tag_constants.SERVING], path).signature_def
+        except (RuntimeError, ValueError, OSError, tf.errors.OpError) as error:
+            raise RunError(f'{path} cannot be loaded: {first_line(error)}') from None
+        form = _read_form(path)
+        usable = {name: definition for name, definition in sorted(definitions.items()) if _is_usable(path, name, definition)}
+        if not usable:
+            raise RunError(f'{path} has no signature with dense inputs [batch, ...]')
+        signatures = {name: _signature(name, definition, form) for name, definition in usable.items()}
+        calls = {}
+        for name, definition in usable.items():
+            # Of their own, as outputs may be the same tensor, or an input.
+            fetches = {
+                key: tf.identity(graph.get_tensor_by_name(info.name)) for key, info in sorted(definition.outputs.items())
+            }
+            feeds = [graph.get_tensor_by_name(definition.inputs[key].name) for key in signatures[name].inputs.specs]
+            calls[name] = make_call(session, fetches, feeds)
+    version = os.path.basename(os.path.normpath(path))
+    number = int(version) if re.fullmatch(r'[0-9]{1,18}', version) else 0
+    return _Loaded(path, number, signatures, calls, form or _form(path, signatures))
+
+
+def _is_usable(path, name, definition):
+    """Whether a signature has an input, and only dense ones with a batch dimension; a warning names another."""
+    if name.startswith('__saved_model'):  # How the model is initialized.
+        return False
+    wrong = [key for key, info in definition.inputs.items() if not info.name or _spec(info).shape.rank == 0]
+    wrong += [key for key, info in definition.outputs.items() if not info.name]
+    if wrong or not definition.inputs:
+        reason = f'{wrong[0]} is no dense tensor [batch, ...]' if wrong else 'it has no input'
+        tf.logging.warning('%s: the signature %s is left out: %s.', path, name, reason)
+    return bool(definition.inputs) and not wrong
+
+
+def _signature(name, definition, form):
+    is_of_form = bool(form) and (form['signature'] or _DEFAULT) == name
+    files = [field['name'] for field in form['fields'] if field['type'] == 'picture'] if is_of_form else []
+    specs = {key: _spec(info, PICTURE if key in files else None) for key, info in sorted(definition.inputs.items())}
+    inputs = Inputs(specs, [key for key in files if key in specs], form['ignored'] if is_of_form else ())
+    return Signature(inputs, {key: _spec(info) for key, info in sorted(definition.outputs.items())}, definition.method_name)
+
+
+def _spec(info, name=None):
+    return tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), name)
+
+
+def _read_form(path):
+    """Returns the form of an export of a run; None for others."""
+    file = os.path.join(path, 'assets.extra', FORM)
+    return read_json(file) if tf.io.gfile.exists(file) else None
+
+
+def _form(path, signatures):
+    """Returns a form without fields, for a model of which nothing is known, named by its directory."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return form_of(os.path.basename(folder) if name.isdecimal() else name, Inputs({}), {})

@@ -1,0 +1,142 @@
+"""Exports behind the HTTP interface: of runs, of classic Estimators, and of other programs."""
+
+import base64
+import contextlib
+import io
+import json
+import os
+import shutil
+
+from fastapi.testclient import TestClient
+import numpy as np
+from PIL import Image
+import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.commands import api
+from estimator_trainer.common.serving.app import make_app
+from estimator_trainer.common.serving.exported import ExportedModel
+from estimator_trainer.common.serving.metrics import Metrics
+from tests.shared import failed
+
+
+@contextlib.contextmanager
+def served(path):
+    """Yields an export and a client of it."""
+    model = ExportedModel(str(path), lambda size: None)
+    yield model, TestClient(make_app(model, Metrics()))
+    model.close()
+
+
+def ask(client, name, content, code=200, verb='predict'):
+    answer = client.post(f'/v1/models/{name}:{verb}', content=json.dumps(content))
+    assert answer.status_code == code, answer.text
+    return answer.json() if code == 200 else answer.json()['error']
+
+
+class Doubled(tf2.Module):
+    """y = factor * x, and a signature whose input has no batch dimension."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = tf2.Variable(float(factor))
+
+    @tf2.function(input_signature=[tf2.TensorSpec([None, 2], tf2.float32, 'x')])
+    def double(self, x):
+        return {'x': x, 'y': self.factor * x, 'same': x}
+
+    @tf2.function(input_signature=[tf2.TensorSpec([], tf2.float32, 'x')])
+    def scalar(self, x):
+        return {'y': self.factor * x}
+
+
+def save(path, factor):
+    """Exports from a process of its own kind: TensorFlow 2, without an Estimator."""
+    with tf2.init_scope():
+        module = Doubled(factor)
+        tf2.saved_model.save(module, str(path), {'serving_default': module.double, 'scalar': module.scalar})
+
+
+def test_an_export_of_any_program_is_served_without_a_form(tmp_path):
+    save(tmp_path / 'digits' / '7', 2)
+    with served(tmp_path / 'digits' / '7') as (model, client):
+        assert (model.name, model.step, [*model.signatures]) == ('digits', 7, ['serving_default'])
+        assert ask(client, 'digits', {'instances': [[1, 2]]}) == {
+            'predictions': [{'same': [1.0, 2.0], 'x': [1.0, 2.0], 'y': [2.0, 4.0]}]
+        }
+        assert 'the input x must be float32 (None, 2)' in ask(client, 'digits', {'instances': [[1, 2, 3]]}, 400)
+        assert 'of a model with a form' in ask(client, 'digits', {'instances': [[1, 2]]}, 400, 'explain')
+        assert client.get('/form').json()['fields'] == []
+        assert client.get('/v1/models/digits/versions/7').status_code == 200
+
+
+def test_the_highest_version_is_followed_and_stays_if_a_later_one_is_broken_or_all_are_deleted(tmp_path):
+    save(tmp_path / '2', 2)
+    with served(tmp_path) as (model, client):
+
+        def factor():
+            return ask(client, tmp_path.name, {'inputs': [[1, 0]]})['outputs']['y'][0][0]
+
+        assert (model.step, factor()) == (2, 2.0)
+        save(tmp_path / '10', 10)
+        model.reload()
+        assert (model.step, factor()) == (10, 10.0)
+        (tmp_path / '11').mkdir()
+        (tmp_path / '11' / 'saved_model.pb').write_bytes(b'no model')
+        model.reload()
+        assert (model.step, factor()) == (10, 10.0)
+        shutil.rmtree(tmp_path)
+        model.reload()
+        assert (model.step, factor()) == (10, 10.0)
+    assert failed(ExportedModel, str(tmp_path), print).endswith(' has no SavedModel')
+
+
+def test_a_classic_estimator_takes_examples(tmp_path):
+    columns = [tf.feature_column.numeric_column('x')]
+    estimator = tf.estimator.LinearClassifier(columns, str(tmp_path / 'model'))
+    estimator.train(lambda: tf.data.Dataset.from_tensors(({'x': [[1.0], [2.0]]}, [[0], [1]])).repeat(), steps=3)
+    receiver = tf.estimator.export.build_parsing_serving_input_receiver_fn({'x': tf.io.FixedLenFeature([1], tf.float32)})
+    estimator.export_saved_model(str(tmp_path / 'linear'), receiver)
+    rows = [{'x': [1.0]}, {'x': [2.0]}]
+    expected = [
+        float(row['probabilities'][1]) for row in estimator.predict(lambda: tf.data.Dataset.from_tensors({'x': [[1.0], [2.0]]}))
+    ]
+    example = tf.train.Example()
+    example.features.feature['x'].float_list.value.append(2.0)
+    encoded = {'b64': base64.b64encode(example.SerializeToString()).decode()}
+    with served(tmp_path / 'linear') as (_, client):
+        found = ask(client, 'linear', {'examples': rows}, verb='classify')['results']
+        assert [[label for label, _ in row] for row in found] == [['0', '1']] * 2
+        assert [row[1][1] for row in found] == pytest.approx(expected)
+        regressed = ask(client, 'linear', {'signature_name': 'regression', 'examples': rows}, verb='regress')
+        assert regressed['results'] == pytest.approx(expected)
+        assert 'is for tensorflow/serving/classify, and not for' in ask(client, 'linear', {'examples': rows}, 400, 'regress')
+        (row,) = ask(client, 'linear', {'instances': [encoded]})['predictions']
+        assert row['classes'] == ['0', '1'] and row['scores'][1] == pytest.approx(expected[1])
+        (row,) = ask(client, 'linear', {'signature_name': 'predict', 'instances': [{'examples': encoded}]})['predictions']
+        assert row['logistic'] == pytest.approx(expected[1:])
+        wrong = {'instances': [{'b64': base64.b64encode(b'no example').decode()}]}
+        assert 'Could not parse example input' in ask(client, 'linear', wrong, 400)
+
+
+def test_an_export_of_a_run_has_its_form_and_answers_as_the_run_does(run, trained_run, data_dir):
+    output_dir = trained_run('alexnet')
+    export = run('--schedule=export')[1]['export']
+    file = io.BytesIO()
+    Image.fromarray(np.random.RandomState(0).randint(0, 256, (40, 50, 3), np.uint8)).save(file, 'PNG')
+    expected = api.load(str(output_dir), data_dir=data_dir).predict(file.getvalue())
+    with served(os.path.dirname(export)) as (model, client):
+        form = client.get('/form').json()
+        assert [(field['type'], field['draws']) for field in form['fields']] == [('picture', 28)]
+        content = {
+            'signature_name': form['signature'],
+            'instances': [{'image': {'b64': base64.b64encode(file.getvalue()).decode()}}],
+        }
+        (found,) = ask(client, 'alexnet', content)['predictions']
+        assert found['class'] == expected['class']
+        np.testing.assert_allclose(found['probabilities'], expected['probabilities'], atol=0.01)  # Resized by TensorFlow.
+        assert {*ask(client, 'alexnet', content, verb='explain')['explanation']} == {'class', 'score', 'picture', 'where'}
+        black = np.zeros([28, 28, 1], int).tolist()
+        assert ask(client, 'alexnet', {'instances': [black, black]})['predictions'][1]['class'] in range(10)
+        assert 'is not an image' in ask(client, 'alexnet', {**content, 'instances': [{'b64': 'AQID'}]}, 400)
