@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 import io
 import os
+import re
 import tempfile
 from typing import Any
 
@@ -56,6 +57,8 @@ def count_pixels(content: bytes) -> int:
     """Returns the number of pixels that the head of an image file declares; 0 if it is none."""
     try:
         width, height = Image.open(io.BytesIO(content)).size
+    except Image.DecompressionBombError as error:  # "Image size (N pixels) exceeds limit".
+        return int(re.search(r'\d+', str(error))[0])  # type: ignore[index]
     except Exception:  # Pillow raises errors of many types; `to_file` explains them.
         return 0
     return width * height

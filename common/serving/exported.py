@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, first_line
 from estimator_trainer.common.files import read_json
 from estimator_trainer.common.formats.encoded import PICTURE
+from estimator_trainer.common.inference.requests import SIGNATURE, make_example
 from estimator_trainer.common.inference.rows import make_batch
 from estimator_trainer.common.inference.session_calls import Call, make_call
 from estimator_trainer.common.serving.batching import Arrays, Batcher
@@ -20,7 +21,6 @@ from estimator_trainer.common.serving.served import MAX_EXAMPLES, check_pixels, 
 from estimator_trainer.common.storage import export_versions
 
 FORM = 'form.json'  # In assets.extra.
-_DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 class _Loaded(NamedTuple):
@@ -88,7 +88,8 @@ class ExportedModel:
         return self.step == step
 
     def warm_up(self) -> None:
-        """Does nothing: the first request of a signature optimizes its graph."""
+        """Predicts an example with the default signature: the first prediction optimizes the graph, which is slow."""
+        _warm_up(self._loaded)
 
     def reload(self) -> None:
         """Loads the highest version, if it is another; predictions go on meanwhile. A warning says if it cannot be loaded."""
@@ -97,6 +98,7 @@ class ExportedModel:
             if path == self._loaded.path:
                 return
             loaded = _load(path)
+            _warm_up(loaded)
         except RunError as error:
             if str(error) != self._problem:  # A version that is being copied is tried again.
                 tf.logging.warning('Version %d stays: %s', self.step, error)
@@ -147,6 +149,13 @@ def _load(path):
     return _Loaded(path, number, signatures, calls, form or _form(path, signatures))
 
 
+def _warm_up(loaded):
+    try:
+        loaded.calls[SIGNATURE](*make_example(loaded.signatures[SIGNATURE].inputs.specs).values())
+    except Exception as error:  # There may be no such signature, or it may refuse an empty example.
+        tf.logging.debug('No first prediction: %s', error)
+
+
 def _is_usable(path, name, definition):
     """Whether a signature has an input, and only dense ones with a batch dimension; a warning names another."""
     if name.startswith('__saved_model'):  # How the model is initialized.
@@ -160,7 +169,7 @@ def _is_usable(path, name, definition):
 
 
 def _signature(name, definition, form):
-    is_of_form = bool(form) and (form['signature'] or _DEFAULT) == name
+    is_of_form = bool(form) and (form['signature'] or SIGNATURE) == name
     files = [field['name'] for field in form['fields'] if field['type'] == 'picture'] if is_of_form else []
     specs = {key: _spec(info, PICTURE if key in files else None) for key, info in sorted(definition.inputs.items())}
     inputs = Inputs(specs, [key for key in files if key in specs], form['ignored'] if is_of_form else ())
@@ -174,7 +183,15 @@ def _spec(info, name=None):
 def _read_form(path):
     """Returns the form of an export of a run; None for others."""
     file = os.path.join(path, 'assets.extra', FORM)
-    return read_json(file) if tf.io.gfile.exists(file) else None
+    if not tf.io.gfile.exists(file):
+        return None
+    try:
+        form = read_json(file)
+    except ValueError as error:
+        raise RunError(str(error)) from None
+    if form.keys() != form_of('', Inputs({}), {}).keys():
+        raise RunError(f'{file} is not that of an export of this version of the trainer: export again')
+    return form
 
 
 def _form(path, signatures):

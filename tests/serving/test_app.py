@@ -4,8 +4,10 @@ import asyncio
 from concurrent.futures import Future
 import io
 import json
+import struct
 import threading
 import types
+import zlib
 
 from fastapi.testclient import TestClient
 import numpy as np
@@ -180,17 +182,24 @@ def test_status_metadata_health_and_metrics_are_pages_of_their_own():
     assert 'serving_requests_total{code="200"} 1\n' in metrics.text and 'serving_requests_in_progress 0\n' in metrics.text
 
 
-def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(monkeypatch):
+def png(width, height):
+    """Returns the head of a PNG file of this size."""
     content = io.BytesIO()
-    Image.new('L', (30, 40)).save(content, 'PNG')
-    monkeypatch.setattr(served, 'MAX_PIXELS', 1000)
+    Image.new('L', (1, 1)).save(content, 'PNG')
+    head = b'IHDR' + struct.pack('>II', width, height) + content.getvalue()[24:29]
+    return content.getvalue()[:12] + head + struct.pack('>I', zlib.crc32(head)) + content.getvalue()[33:]
+
+
+@pytest.mark.parametrize('size', [(6000, 9000), (20000, 20000)])  # Pillow refuses to open the latter.
+def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(size):
     given = object.__new__(served.ServedModel)
     inputs = Inputs({'image': tf.TensorSpec([None, 2, 2, 1], tf.uint8)}, ('image',))
     given.signatures = {'serving_default': Signature(inputs, {})}
-    request = Request('serving_default', {'image': [content.getvalue()]}, True)
-    with pytest.raises(served.TooManyPixels, match='picture 0 has 1,200 pixels, and at most 1,000 are allowed'):
+    request = Request('serving_default', {'image': [png(*size)]}, True)
+    message = f'picture 0 has {size[0] * size[1]:,} pixels, and at most 50,000,000 are allowed'
+    with pytest.raises(served.TooManyPixels, match=message):
         given.to_batch(request)
     code, answer = post(
         model(signatures=given.signatures, to_batch=lambda _: given.to_batch(request)), content='{"instances": [[[0]]]}'
     )
-    assert code == 413 and '1,000' in answer['error']
+    assert code == 413 and message in answer['error']

@@ -92,6 +92,14 @@ def test_the_highest_version_is_followed_and_stays_if_a_later_one_is_broken_or_a
     assert failed(ExportedModel, str(tmp_path), print).endswith(' has no SavedModel')
 
 
+@pytest.mark.parametrize('form, reason', [('{', 'is not JSON'), ('{}', 'is not that of an export of this version')])
+def test_a_form_of_another_kind_is_named(tmp_path, form, reason):
+    save(tmp_path / '1', 2)
+    (tmp_path / '1' / 'assets.extra').mkdir()
+    (tmp_path / '1' / 'assets.extra' / 'form.json').write_text(form)
+    assert f'form.json{":" if form == "{" else ""} {reason}' in failed(ExportedModel, str(tmp_path), print)
+
+
 def test_a_classic_estimator_takes_examples(tmp_path):
     columns = [tf.feature_column.numeric_column('x')]
     estimator = tf.estimator.LinearClassifier(columns, str(tmp_path / 'model'))
