@@ -19,6 +19,7 @@ PEERS = {
     'jax': ['jax', 'flax', 'optax', 'numpy'],
     'keras': ['tensorflow', 'keras'],
     'onnx': ['onnxruntime', 'tensorflow', 'tf2onnx'],
+    'serving': ['fastapi', 'uvicorn[standard]', 'torch', 'onnx', 'onnxruntime', 'onnxscript', 'numpy'],
     'sklearn': ['scikit-learn', 'statsmodels'],
     'torch': ['torch', 'lightning', 'numpy', 'pillow'],
 }
@@ -69,25 +70,28 @@ def median_of_rounds(runs: Mapping[str, Callable[[], dict[str, Any]]], rounds: i
     }
 
 
-def make_environments() -> None:
-    """Creates the virtual environments of the peers in .venv-peers, if they do not exist."""
-    for name, packages in PEERS.items():
+def make_environments(*names: str) -> None:
+    """Creates virtual environments of peers, by default of all, in .venv-peers, if they do not exist."""
+    for name, packages in [(name, PEERS[name]) for name in names or PEERS]:
         directory = os.path.join(ROOT, '.venv-peers', name)
         done = os.path.join(directory, 'installed')
         if not os.path.exists(done):
             subprocess.run([sys.executable, '-m', 'venv', directory], check=True)
-            subprocess.run([_python(name), '-m', 'pip', 'install', '-q', *packages], stdout=sys.stderr, check=True)
+            subprocess.run([peer_python(name), '-m', 'pip', 'install', '-q', *packages], stdout=sys.stderr, check=True)
             open(done, 'w', encoding='utf-8').close()
 
 
-def _python(peer):
+def peer_python(peer: str) -> str:
+    """Returns the path of Python in the virtual environment of a peer."""
     return os.path.join(ROOT, '.venv-peers', peer, 'bin', 'python')
 
 
 def run_peer(peer: str, script: str, *arguments: Any) -> dict[str, Any]:
     """Returns the JSON object in the last output line of a script of benchmarks/peers, with 'seconds', its duration."""
     start = time.perf_counter()
-    result = _last_line(_python(peer), os.path.join(ROOT, 'benchmarks', 'peers', script), *arguments, stderr=subprocess.DEVNULL)
+    result = _last_line(
+        peer_python(peer), os.path.join(ROOT, 'benchmarks', 'peers', script), *arguments, stderr=subprocess.DEVNULL
+    )
     return {**result, 'seconds': time.perf_counter() - start}
 
 
