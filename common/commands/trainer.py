@@ -46,12 +46,12 @@ def run_quickly(FLAGS: flags.FlagValues) -> bool:
 
 def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
     """Runs the schedule that the flags select and returns the result."""
-    # They import TensorFlow.
+    import tensorflow.compat.v1 as tf
+
     from estimator_trainer.common.commands import request
     from estimator_trainer.common.runs.serve_schedule import serve_export
-    from estimator_trainer.common.storage import export_versions
 
-    if FLAGS.schedule == 'serve' and export_versions.find(FLAGS.checkpoint or ''):
+    if FLAGS.schedule == 'serve' and FLAGS.checkpoint not in (None, 'latest', 'best') and tf.io.gfile.isdir(FLAGS.checkpoint):
         return serve_export(to_options(FLAGS), stop)
     return request.launch(SCRIPT, FLAGS, stop)
 

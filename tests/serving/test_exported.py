@@ -100,6 +100,11 @@ def test_a_form_of_another_kind_is_named(tmp_path, form, reason):
     assert f'form.json{":" if form == "{" else ""} {reason}' in failed(ExportedModel, str(tmp_path), print)
 
 
+def test_a_directory_without_an_export_is_named(run, tmp_path):
+    code, _, err = run('--schedule=serve', f'--checkpoint={tmp_path}', '--port=0')
+    assert code == 1 and err.splitlines()[-1].endswith(f'{tmp_path} has no SavedModel')
+
+
 def test_a_classic_estimator_takes_examples(tmp_path):
     columns = [tf.feature_column.numeric_column('x')]
     estimator = tf.estimator.LinearClassifier(columns, str(tmp_path / 'model'))
