@@ -111,7 +111,7 @@ def reduce_as_task(megabytes: int) -> dict[str, float]:
     task.meet({})
     with tf.Graph().as_default():
         vector = tf.Variable(tf.zeros([megabytes * 250_000]), use_resource=True)
-        (mean,) = task.collectives.mean([vector.read_value()])
+        (mean,) = task.collectives.mean([vector.read_value()], task.count)
         initialize = tf.global_variables_initializer()
         with tf.Session(task.target, config=task.session_config) as session:
             session.run(initialize)

@@ -29,20 +29,23 @@ class Collectives:
         self._timeout = timeout
         self._keys = itertools.count(1)
 
-    def mean(self, values: Sequence[tf.Tensor | tf.IndexedSlices]) -> list[tf.Tensor | tf.IndexedSlices]:
-        """Returns the means over the processes of float tensors, dense or sparse, of the same shapes in all processes.
+    def mean(self, values: Sequence[tf.Tensor | tf.IndexedSlices], parts: float) -> list[tf.Tensor | tf.IndexedSlices]:
+        """Returns weighted means over the processes of float tensors, dense or sparse, of the same shapes in all processes.
 
         Dense tensors are concatenated to one vector per dtype: one message to each neighbor is faster than one per variable.
+
+        Args:
+          parts: the reciprocal of this process's weight: the number of processes if all have the same. The weights sum to 1.
         """
         means: list = list(values)
         dense = [i for i, value in enumerate(values) if not isinstance(value, tf.IndexedSlices)]
         for dtype in sorted({values[i].dtype.base_dtype for i in dense}, key=lambda dtype: dtype.name):
             chosen = [i for i in dense if values[i].dtype.base_dtype == dtype]
-            for i, mean in zip(chosen, self._dense_means([values[i] for i in chosen])):
+            for i, mean in zip(chosen, self._dense_means([values[i] for i in chosen], parts)):
                 means[i] = mean
         for i, value in enumerate(values):
             if isinstance(value, tf.IndexedSlices):
-                means[i] = self._sparse_mean(value)
+                means[i] = self._sparse_mean(value, parts)
         return means
 
     def maximum(self, value: tf.Tensor) -> tf.Tensor:
@@ -84,18 +87,18 @@ class Collectives:
                 value, self.count, _GROUP, next(self._keys), merge, 'Id', communication_hint='ring', timeout=self._timeout
             )
 
-    def _dense_means(self, tensors):
+    def _dense_means(self, tensors, parts):
         flat = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
-        sums = self._reduce(flat / self.count, 'Add')
+        sums = self._reduce(flat / parts, 'Add')
         parts = tf.split(sums, [tensor.shape.num_elements() for tensor in tensors])
         return [tf.reshape(part, tensor.shape) for part, tensor in zip(parts, tensors)]
 
-    def _sparse_mean(self, slices):
+    def _sparse_mean(self, slices, parts):
         """Gathers the slices of all processes, whose numbers may differ or be 0."""
         count = tf.size(slices.indices)
         missing = tf.maximum(self.maximum(count), 1) - count
         indices = self.gather(tf.pad(slices.indices, [[0, missing]], constant_values=-1))
-        padded = tf.pad(slices.values / self.count, [[0, missing], *[[0, 0]] * (slices.values.shape.rank - 1)])
+        padded = tf.pad(slices.values / parts, [[0, missing], *[[0, 0]] * (slices.values.shape.rank - 1)])
         values = tf.ensure_shape(self.gather(padded), [None, *slices.values.shape[1:]])
         is_given = indices >= 0
         return tf.IndexedSlices(tf.boolean_mask(values, is_given), tf.boolean_mask(indices, is_given), slices.dense_shape)

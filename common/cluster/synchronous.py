@@ -16,6 +16,7 @@ from estimator_trainer.common.cluster.synchronous_hooks import EndTogether, Shar
 from estimator_trainer.common.cluster.task import TrainerTask, make_session_config
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.parts import part_size
 
 _RESET_SECONDS = 3
 # A collective op that times out sometimes crashes the process by using freed memory, so the watch must end the step earlier.
@@ -38,8 +39,8 @@ class SynchronousTask(TrainerTask):
         self._wait_and_watch(others, others[1:] if self.is_chief else others[:1])
         self._start({**facts, **self._cluster})
 
-    def means(self, loss: tf.Tensor) -> StepMeans:
-        return StepMeans(self.collectives, loss)
+    def means(self, loss: tf.Tensor, batch_size: int) -> StepMeans:
+        return StepMeans(self.collectives, loss, batch_size / part_size(batch_size, self.count, self.index))
 
     def hooks(self, hooks, step_hook, means, stop, periods, total_steps, steps_per_loop):
         end = EndTogether(self)

@@ -33,20 +33,21 @@ class StepMeans(Means):
     Args:
       collectives: see common/cluster/collectives.py.
       loss: float32 scalar, of this process's share of the batch.
+      parts: number of such shares that make a batch, an integer if all are equal.
 
     Attributes:
       vote: float32 scalar placeholder: whether this process wants to stop.
-      votes: float32 scalar: the mean of the votes, available after the call with the gradients.
+      votes: float32 scalar: the mean of the votes, weighted like the losses, available after the call with the gradients.
     """
 
-    def __init__(self, collectives: Collectives, loss: tf.Tensor):
+    def __init__(self, collectives: Collectives, loss: tf.Tensor, parts: float):
         super().__init__(loss)
-        self._collectives = collectives
+        self._collectives, self._parts = collectives, parts
         self.vote = tf.placeholder_with_default(0.0, [], 'vote')
         self.votes = self.vote
 
     def __call__(self, gradients: Sequence[Any], merge: Callable[[Any], Any]) -> Sequence[Any]:
-        *means, self.loss, self.votes = self._collectives.mean([*gradients, self.loss, self.vote])
+        *means, self.loss, self.votes = self._collectives.mean([*gradients, self.loss, self.vote], self._parts)
         return [merge(mean) for mean in means]
 
 

@@ -60,8 +60,9 @@ class TrainingTask(abc.ABC):
         """Within the block, variables are not on a parameter server."""
         return contextlib.nullcontext()
 
-    def means(self, loss: tf.Tensor) -> Means:
-        """Returns the object that averages a step's loss, float32 scalar, and gradients over the processes."""
+    def means(self, loss: tf.Tensor, batch_size: int) -> Means:
+        """Returns the object that averages a step's loss, float32 scalar, and gradients over the examples of all processes."""
+        del batch_size
         return Means(loss)
 
     def step_hook(self, stop: StopOnSignal) -> Any:

@@ -20,7 +20,7 @@ from estimator_trainer.common.pipeline.order import (
     position,
     same_seed,
 )
-from estimator_trainer.common.pipeline.share import WHOLE, Share
+from estimator_trainer.common.pipeline.share import END, WHOLE, Share
 from estimator_trainer.common.pipeline.specs import Specs
 from estimator_trainer.common.plugins import dataset_contract
 from estimator_trainer.common.plugins.estimator_contract import split_batch
@@ -28,7 +28,6 @@ from estimator_trainer.common.records import shards
 
 ModeKeys = tf.estimator.ModeKeys
 NOT_ONE_EACH = 'a record has not become one example'
-_END = 2**62
 _PIECE_BYTES = 16 * 10**6
 
 
@@ -78,7 +77,6 @@ def make_input_fn(
 def _training_batches(source, records, num_examples, cache, is_part, share):
     """Returns infinitely many parsed batches, or shares of them. A batch may span two epochs."""
     params = source.params
-    batch_size = params.batch_size // share.batch_parts
     if params.group_by_length and source.parses_batches():
         raise UsageError('group_by_length=true is for dataset modules with parse(): parse_batch() is given whole batches')
     read = WHOLE if params.group_by_length else share  # Grouping requires all examples.
@@ -91,10 +89,11 @@ def _training_batches(source, records, num_examples, cache, is_part, share):
         return batches_of_shards(records, files, params, cache, start, read, functools.partial(_parse_all, source, files))
     records = _in_order(source, records, files, num_examples, cache, start, read)
     if source.parses_batches():
-        return _parse_batches(source, ModeKeys.TRAIN, records, batch_size * share.count, start + read.index)
-    examples = _parse_each(source, ModeKeys.TRAIN, records, start + read.index, read.count)
+        examples_of_all = params.batch_size * (share.count if share.has_whole_batches else 1)
+        return _parse_batches(source, ModeKeys.TRAIN, records, examples_of_all, start + read.index)
+    examples = _parse_each(source, ModeKeys.TRAIN, records, read.positions(start, params.batch_size))
     if not params.group_by_length:
-        return batch_examples(examples, batch_size, True)
+        return batch_examples(examples, share.size(params.batch_size), True)
     if not has_variable_shapes(examples):
         raise UsageError(f'group_by_length=true: --dataset={params.dataset} has no features of variable length')
     return group_by_length(examples, params, share)
@@ -109,8 +108,8 @@ def _in_order(source, records, files, num_examples, cache, start, share):
         batches = batches_from_memory(records, num_examples, params, share)
     else:
         records = infinite_stream(records, num_examples, params, cache, start)
-        records = records.shard(share.count, share.index) if share.count > 1 else records
-        size = params.batch_size // share.batch_parts
+        records = share.of_stream(records, params.batch_size)
+        size = share.size(params.batch_size)
         return records.batch(size, drop_remainder=True) if source.parses_batches() else records
     return batches if source.parses_batches() else batches.unbatch()
 
@@ -168,7 +167,7 @@ def parsed_batches(source: DataSource, mode: str, records: tf.data.Dataset, batc
     batch_size = batch_size or source.params.eval_batch_size
     if source.parses_batches():
         return _parse_batches(source, mode, records.batch(batch_size), batch_size, 0)
-    return batch_examples(_parse_each(source, mode, records, 0), batch_size, False)
+    return batch_examples(_parse_each(source, mode, records, WHOLE.positions(0, 1)), batch_size, False)
 
 
 def label_batches(source: DataSource, records: tf.data.Dataset, batch_size: int = 0) -> tf.data.Dataset:
@@ -210,8 +209,8 @@ def _of_any_batch(spec):
     return tf2.TensorSpec([None, *spec.shape[1:]], spec.dtype) if dense else spec
 
 
-def _parse_each(source, mode, records, first, every=1):
-    return _numbered(records, first, every).map(parser(source, mode), tf.data.AUTOTUNE)
+def _parse_each(source, mode, records, positions):
+    return tf.data.Dataset.zip((positions, records)).map(parser(source, mode), tf.data.AUTOTUNE)
 
 
 def _parse_batches(source, mode, batches, batch_size, first):
@@ -220,7 +219,7 @@ def _parse_batches(source, mode, batches, batch_size, first):
 
 def _numbered(records, first, every):
     """Pairs records, or batches of them, with their positions."""
-    return tf.data.Dataset.zip((tf.data.Dataset.range(first, _END, every), records))
+    return tf.data.Dataset.zip((tf.data.Dataset.range(first, END, every), records))
 
 
 def parser(source: DataSource, mode: str) -> Callable:

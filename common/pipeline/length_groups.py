@@ -50,9 +50,9 @@ def group_by_length(examples: tf.data.Dataset, params: HParams, share: Share) ->
         def gather(rows):
             batch = []
             for tensor, spec in zip(tensors, flat_specs):
-                values = tf.gather(tensor, share.of(rows))
+                values = tf.gather(tensor, share.of(rows, 0, 0, params.batch_size))
                 values = values.to_tensor() if isinstance(values, tf.RaggedTensor) else values
-                batch.append(tf.ensure_shape(values, [params.batch_size // share.batch_parts, *spec.shape]))
+                batch.append(tf.ensure_shape(values, [share.size(params.batch_size), *spec.shape]))
             return tf.nest.pack_sequence_as(examples.element_spec, batch)
 
         return tf.data.Dataset.from_tensor_slices(rows).skip(seen).map(gather)

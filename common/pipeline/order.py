@@ -48,7 +48,7 @@ def batches_from_memory(records: tf.data.Dataset, num_examples: int, params: HPa
     all_records = _sliced(records, num_examples)
     if all_records is None:
         all_records = _in_one(records, num_examples)
-    return _gather(orders, all_records, params.batch_size // share.batch_parts)
+    return _gather(orders, all_records, share.size(params.batch_size))
 
 
 def window_size(shards: Shards, params: HParams) -> int:
@@ -76,7 +76,7 @@ def batches_of_shards(
       parse_all: if given, converts the records to batches of any size, of otherwise fixed shapes, to keep in memory instead.
     """
     window = window_size(shards, params)
-    batch_size = params.batch_size // share.batch_parts
+    batch_size = share.size(params.batch_size)
     if window >= shards.count:
         orders = _whole_orders(shards.count, params, start, share)
         if cache:
@@ -132,7 +132,7 @@ def _whole_orders(num_examples, params, start, share):
     @plain
     def order(epoch, seen):
         shuffled = _shuffle(num_examples, tf.stack([tf.cast(params.seed, tf.int64), epoch]))
-        return share.of(shuffled[seen:], epoch * num_examples + seen)
+        return share.of(shuffled[seen:], epoch * num_examples + seen, start, params.batch_size)
 
     return _epochs(num_examples, start).map(order)
 
@@ -162,7 +162,8 @@ def _windows(shards, window, params, start, share):
             begin, end = number * window, tf.minimum((number + 1) * window, shards.count)
             order = _shuffle(end - begin, tf2.random.experimental.stateless_fold_in(seed, number))
             first = tf.maximum(seen - begin, 0)
-            return _cut(blocks, ends, begin, end), share.of(order[first:], epoch * shards.count + begin + first)
+            own = share.of(order[first:], epoch * shards.count + begin + first, start, params.batch_size)
+            return _cut(blocks, ends, begin, end), own
 
         return tf.data.Dataset.range(seen // window, -(-shards.count // window)).map(window_at)
 

@@ -85,7 +85,7 @@ def make_experiment(
       status: of the training, if there is one.
 
     Raises:
-      UsageError: the batch size is not divisible by the number of tasks and towers, epochs are undefined for an infinite
+      UsageError: a batch has no example for each tower of each task, epochs are undefined for an infinite
         dataset, or there is no such split or metric.
       RunError: a split is empty, or not even its shuffle buffer fits into memory.
     """
@@ -177,13 +177,11 @@ def _make_evaluators(estimator, source, objective, options, counts, towers):
 def _check_batch(params, tasks, towers, is_resumed):
     flag = 'override_hparams' if is_resumed and tasks == 1 else 'hparams'  # A cluster cannot resume with another batch_size.
     shares = tasks * max(towers, 1)
-    if params.batch_size % shares:
-        below = params.batch_size // shares * shares
-        sizes = f'{below} or {below + shares}' if below else f'{shares}'
+    if params.batch_size < shares:
         parts = [f'{tasks} tasks'] * (tasks > 1) + [f'{towers} towers'] * bool(towers)
-        others = ', or another number of tasks' if tasks > 1 else ''
+        others = ', or fewer tasks' if tasks > 1 else ''
         raise UsageError(
-            f'batch_size={params.batch_size} is not divisible by {" of ".join(parts)}: use --{flag}=batch_size={sizes}{others}'
+            f'batch_size={params.batch_size} is too small for {" of ".join(parts)}: use --{flag}=batch_size={shares}{others}'
         )
 
 

@@ -16,6 +16,7 @@ from estimator_trainer.common.monitoring.summaries import Length, TrainingSummar
 from estimator_trainer.common.monitoring.times import Times
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.options.values import parse_steps
+from estimator_trainer.common.parts import part_size
 from estimator_trainer.common.plugins.mentions import unmentioned
 from estimator_trainer.common.processor import has_bfloat16
 from estimator_trainer.common.stop import StopOnSignal
@@ -118,7 +119,7 @@ class Training:
         self._suggest_bfloat16()
         fetched = [step.train_op, *tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in step.metrics.values())]
         size = self._batch_size(step.features, params) or params.batch_size
-        check_fits(fetched, size // (step.towers * self.task.batch_parts))
+        check_fits(fetched, part_size(size, step.towers * self.task.batch_parts, 0))
         return spec
 
     def _suggest_bfloat16(self):

@@ -15,6 +15,7 @@ from tests.cluster.tasks import addresses
 from tests.shared import ROOT
 
 COUNT = 3
+EVEN, UNEVEN = (2, 2, 2), (3, 2, 2)  # Numbers of examples of the tasks.
 
 
 def make_task(cluster, job, index, timeout=60.0):
@@ -47,21 +48,25 @@ def evaluate(tasks, build, runs=1):
     return together(tasks, evaluate_one)
 
 
-def test_dense_tensors_of_any_shape_and_dtype_are_averaged(tasks):
+def test_dense_tensors_of_any_shape_and_dtype_are_averaged_over_the_examples(tasks):
     shapes = [('float32', []), ('float64', [2, 3]), ('float32', [4]), ('float32', [0, 2]), ('float64', [])]
     random = np.random.RandomState(0)
     values = [[random.normal(size=shape).astype(dtype) for dtype, shape in shapes] for _ in range(COUNT)]
-    for chosen in ([0], [0, 1, 2, 3, 4]):  # Of one dtype, and of two.
-        found = evaluate(
-            tasks, lambda task, chosen=chosen: task.collectives.mean([tf.constant(values[task.index][i]) for i in chosen])
-        )
+    for chosen, sizes in (([0], EVEN), ([0, 1, 2, 3, 4], EVEN), ([0, 1, 2, 3, 4], UNEVEN)):  # Of one dtype, and of two.
+
+        def build(task, chosen=chosen, sizes=sizes):
+            mine = [tf.constant(values[task.index][i]) for i in chosen]
+            return task.collectives.mean(mine, sum(sizes) / sizes[task.index])
+
+        found = evaluate(tasks, build)
         for (means,) in found:
             for mean, first, i in zip(means, found[0][0], chosen, strict=True):
                 assert (mean.dtype, list(mean.shape)) == shapes[i] and (mean == first).all()
-                np.testing.assert_allclose(mean, np.mean([value[i] for value in values], 0), rtol=1e-5)
+                np.testing.assert_allclose(mean, np.average([value[i] for value in values], 0, sizes), rtol=1e-5)
 
 
-def test_sparse_tensors_with_different_numbers_of_rows_are_averaged_in_each_step(tasks):
+@pytest.mark.parametrize('sizes', [EVEN, UNEVEN])
+def test_sparse_tensors_with_different_numbers_of_rows_are_averaged_in_each_step(tasks, sizes):
     rows = [[[3, 1, 3], [], [0]], [[2], [2, 2, 2, 4], []], [[], [], []]]  # Per task, in each step.
 
     def build(task):
@@ -69,7 +74,9 @@ def test_sparse_tensors_with_different_numbers_of_rows_are_averaged_in_each_step
         with tf.control_dependencies([tf.assign_add(step, 1)]):
             mine = tf.gather(tf.ragged.constant([each[task.index] for each in rows], tf.int64), step.read_value())
         values = tf.cast(mine[:, tf.newaxis], tf.float32) * [1.0, 10.0] + float(task.index)
-        (mean,) = task.collectives.mean([tf.IndexedSlices(values, mine, tf.constant([5, 2], tf.int64))])
+        (mean,) = task.collectives.mean(
+            [tf.IndexedSlices(values, mine, tf.constant([5, 2], tf.int64))], sum(sizes) / sizes[task.index]
+        )
         return mean
 
     found = evaluate(tasks, build, runs=len(rows))
@@ -78,7 +85,7 @@ def test_sparse_tensors_with_different_numbers_of_rows_are_averaged_in_each_step
             expected, dense = np.zeros([5, 2]), np.zeros([5, 2])
             for task, mine in enumerate(given):
                 for row in mine:
-                    expected[row] += np.array([row + task, 10 * row + task]) / COUNT
+                    expected[row] += np.array([row + task, 10 * row + task]) * sizes[task] / sum(sizes)
             np.add.at(dense, mean.indices, mean.values)
             np.testing.assert_allclose(dense, expected, rtol=1e-6)
             assert set(mean.indices) == set(sum(given, []))  # A lazy optimizer would update additional rows.

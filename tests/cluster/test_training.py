@@ -1,6 +1,7 @@
 """Clusters of real processes: the weights are those of one process, and of the same cluster undisturbed."""
 
 import json
+import re
 import shutil
 import signal
 
@@ -81,6 +82,27 @@ def test_a_mistake_in_the_graph_leaves_the_run_that_was_to_be_overwritten(train,
     run = train(2, '--overwrite', '--freeze=nosuch', directory=tmp_path)
     assert run.wait()[0] == 2 and '--freeze=nosuch: matches none of the variables' in run.error('chief0')
     assert_equal(run.weights(), undisturbed[1].weights())
+
+
+def test_a_run_goes_on_with_fewer_tasks_of_which_some_have_fewer_examples_as_if_undisturbed(train, tmp_path):
+    """Of 13 examples, three tasks have 5, 4 and 4, which stop in the middle of an accumulation; four towers 4, 3, 3 and 3."""
+    hparams = (
+        'batch_size=13,uses_words=true,gradient_accumulation_steps=2,ema_decay=0.9,gradient_clip_norm=0.5,weight_decay=0.01'
+    )
+    flags = f'--hparams={hparams},optimizer=momentum,learning_rate=0.05', '--schedule=train'
+    alone = train(1, *flags)
+    three = train(3, *flags, '--train_steps=31', directory=tmp_path)
+    assert (alone.wait(), three.wait()) == ([0], [0, 0, 0])
+    two = train(2, *flags, '--num_towers=2', directory=tmp_path)
+    assert two.wait() == [0, 0]
+    assert int(two.weights()['global_step']) == STEPS
+    assert_equal(two.weights(), alone.weights(), 1e-6)
+    last = {run: [line for line in run.log('chief0').splitlines() if f'step = {STEPS - 1}' in line] for run in (alone, two)}
+    assert last[alone] and loss_of(last[alone]) == pytest.approx(loss_of(last[two]), abs=1e-5)
+
+
+def loss_of(lines):
+    return float(re.search(r'loss = (\S+?),', lines[-1])[1])
 
 
 def test_early_stopping_stops_all_at_the_same_step(train):

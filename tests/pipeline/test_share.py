@@ -63,7 +63,7 @@ def train(directory, read, share, steps, start=0, parser=parse_batch, cache=Fals
     module = types.SimpleNamespace(read=lambda split, data_dir, params: read_records(data_dir), **{parser.__name__: parser})
     options = {'count': COUNT, 'shuffle_buffer': 20, 'data_dir': directory, 'cache': cache, **options}
     found = batches(module, steps, start=start, share=share, batch_size=BATCH, **options)
-    assert all(len(features['x']) == BATCH // share.batch_parts for features, _ in found)
+    assert all(len(features['x']) == share.size(BATCH) for features, _ in found)
     return found
 
 
@@ -91,7 +91,7 @@ def test_each_share_is_its_slice_of_the_batches_of_one_process(directory, read, 
     steps, start = 12, 5  # An epoch has 8 1/3 batches.
     whole = labels_of(directory, read, WHOLE, steps, **options)
     assert len({number for labels in whole for number in labels['id']}) > 15
-    for i, count in ((0, 2), (2, 3)):
+    for i, count in ((0, 2), (2, 3), (1, 4), (2, 4)):
         found = labels_of(directory, read, Share(i, count), steps - start, start, **options)
         # Random numbers, too: those of parse() belong to the example's position in training.
         assert found == [{key: values[i::count] for key, values in labels.items()} for labels in whole[start:]]

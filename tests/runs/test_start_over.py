@@ -17,7 +17,7 @@ OVERWRITE = (*POLYNOMIAL, '--overwrite', '--train_steps=4')
         (['--best_metric=los:min'], 'there is no metric los'),
         (['--eval_splits=nosuch'], 'nosuch'),
         (['--hparams=optimizer=lion'], 'optimizer=lion is not one of'),
-        (['--num_towers=3'], 'batch_size=100 is not divisible by 3 towers: use --hparams=batch_size=99'),
+        (['--num_towers=3', '--hparams=batch_size=2'], 'batch_size=2 is too small for 3 towers: use --hparams=batch_size=3'),
         (['--warm_start_from=/none'], '--warm_start_from=/none: is neither a checkpoint'),
         (['--warm_start_from={output}/best'], 'is in the directory that --overwrite deletes: choose another --output_dir'),
         (['--hparams=momentum=0.5'], 'momentum=0.5 has no effect with optimizer=adam'),  # Shown by the graph.
