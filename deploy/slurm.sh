@@ -18,7 +18,7 @@ cd "${SLURM_SUBMIT_DIR:-.}" || exit
 
 # Each task ends on its own: if srun killed it, it could not save its checkpoint.
 for attempt in 1 2 3 4 5; do
-  srun --label -m block --kill-on-bad-exit=0 --wait=0 python trainer.py "$@"
+  srun --label --kill-on-bad-exit=0 --wait=0 python trainer.py "$@"
   code=$?
   case $code in
     # Done, wrong usage, or stopped after a checkpoint.

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from tests import forked
+from tests.slurm import slurm  # noqa: F401 - a fixture.
 
 
 def pytest_configure(config):

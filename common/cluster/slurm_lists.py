@@ -68,6 +68,6 @@ def _ask_slurm(text):
         shown = subprocess.run([program, 'show', 'hostnames', text], capture_output=True, text=True, timeout=_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
         raise error from None
-    if shown.returncode:
+    if shown.returncode or not shown.stdout:  # It refuses with exit code 0.
         raise error
     return shown.stdout.split()

@@ -12,8 +12,15 @@ from estimator_trainer.common.errors import UsageError
 CHIEF, WORKER, PS, EVALUATOR = JOBS = ('chief', 'worker', 'ps', 'evaluator')
 _FIX = 'correct it, or unset it to train on one machine'
 _SLURM_FIX = 'start the tasks with srun, or unset SLURM_STEP_NUM_TASKS to train on one machine'
-_SLURM_NAMES = ('SLURM_STEP_NUM_TASKS', 'SLURM_STEP_NODELIST', 'SLURM_STEP_TASKS_PER_NODE', 'SLURM_PROCID')
-_SLURM_PORT = 8888  # Further tasks of a host get the next ports.
+_SLURM_NAMES = (
+    'SLURM_STEP_NUM_TASKS',
+    'SLURM_STEP_NODELIST',
+    'SLURM_STEP_TASKS_PER_NODE',
+    'SLURMD_NODENAME',
+    'SLURM_LOCALID',
+)
+_FIRST_PORT, _NUM_PORTS = 10000, 21900  # Below those of outgoing connections.
+_JOB_STRIDE, _STEP_STRIDE = 37, 8009  # Ports between jobs, as of an array, and between steps; not divisors of _NUM_PORTS.
 _OLD_NAMES = {'master': CHIEF}
 
 
@@ -152,20 +159,29 @@ def _addresses(cluster):
 def _from_slurm(environ):
     """Returns the cluster of an srun job step with several tasks; None if there is none.
 
-    Slurm numbers the tasks in the order of its list of hosts; TensorFlow's SlurmClusterResolver sorts them, n10 before n9.
+    The tasks are numbered host by host, in the order of Slurm's list, whatever their distribution; SLURM_PROCID differs with
+    `-m cyclic`. TensorFlow's SlurmClusterResolver sorts the hosts, n10 before n9.
     """
     if environ.get('SLURM_STEP_NUM_TASKS', '1') == '1':
         return None
     try:
         hosts = expand_hosts(environ['SLURM_STEP_NODELIST'])
         counts = expand_counts(environ['SLURM_STEP_TASKS_PER_NODE'])
-        count, index = int(environ['SLURM_STEP_NUM_TASKS']), int(environ['SLURM_PROCID'])
+        count, host, place = int(environ['SLURM_STEP_NUM_TASKS']), environ['SLURMD_NODENAME'], int(environ['SLURM_LOCALID'])
+        first_port = _first_port(int(environ['SLURM_JOB_ID']), int(environ['SLURM_STEP_ID']))
     except KeyError as error:
         raise UsageError(f'{error.args[0]} is missing: {_SLURM_FIX}') from None
     except ValueError as error:
         raise UsageError(f"one of Slurm's variables cannot be read ({error}): {_SLURM_FIX}") from None
-    addresses = [f'{host}:{_SLURM_PORT + i}' for host, tasks in zip(hosts, counts) for i in range(tasks)]
-    if not len(hosts) == len(counts) or not 0 <= index < count == len(addresses) == len(set(addresses)):
+    tasks = [(host, i) for host, tasks in zip(hosts, counts) for i in range(tasks)]
+    if not len(hosts) == len(counts) or not count == len(tasks) == len(set(tasks)) or (host, place) not in tasks:
         given = ' '.join(f'{name}={environ[name]}' for name in _SLURM_NAMES)
         raise UsageError(f"Slurm's variables contradict each other ({given}): {_SLURM_FIX}")
-    return ClusterConfig({WORKER: addresses}, WORKER, index, 'Slurm')
+    return ClusterConfig(
+        {WORKER: [f'{host}:{first_port + i}' for host, i in tasks]}, WORKER, tasks.index((host, place)), 'Slurm'
+    )
+
+
+def _first_port(job, step):
+    """Returns the port of the first task on each host: further tasks have the next ones, other jobs and steps have others."""
+    return _FIRST_PORT + (_JOB_STRIDE * job + _STEP_STRIDE * step) % _NUM_PORTS

@@ -7,7 +7,8 @@ from tests.shared import refused
 
 CLUSTER = {'chief': ['a:1'], 'worker': ['b:1', 'c:1']}
 TWO, THREE = ['a:1', 'b:1'], ['a:1', 'b:1', 'c:1']
-SLURM = dict(SLURM_PROCID='2', SLURM_STEP_NUM_TASKS='4', SLURM_STEP_NODELIST='n[1-2]', SLURM_STEP_TASKS_PER_NODE='2(x2)')
+SLURM = dict(SLURM_JOB_ID='21900', SLURM_STEP_ID='0', SLURM_STEP_NUM_TASKS='4', SLURM_STEP_NODELIST='n[1-2]')
+SLURM |= dict(SLURM_STEP_TASKS_PER_NODE='2(x2)', SLURMD_NODENAME='n2', SLURM_LOCALID='0')
 JOBS = 'chief, worker, ps, evaluator'
 EXAMPLES = dict.fromkeys(['a', 'a:', ':1', 'a:0', 'a:65536', 'a:b', 'a b:1'], 'host:2222') | {
     'grpc://a:1': 'host:2222 (omit grpc://)',
@@ -68,26 +69,39 @@ def test_invalid_descriptions_of_a_cluster_are_rejected():
 
 
 def test_tasks_of_a_slurm_step_are_workers_in_the_order_of_hosts_and_corrupt_variables_are_rejected():
-    for nodes, per_node, expected in (
-        ('n[1-2]', '2(x2)', ['n1:8888', 'n1:8889', 'n2:8888', 'n2:8889']),
-        ('n[9-10],m-[01-02]', '1(x4)', ['n9:8888', 'n10:8888', 'm-01:8888', 'm-02:8888']),
-        ('b[02,1],a', '2,1(x2)', ['b02:8888', 'b02:8889', 'b1:8888', 'a:8888']),
+    for nodes, per_node, own, expected in (
+        ('n[1-2]', '2(x2)', 'n2', ['n1:10000', 'n1:10001', 'n2:10000', 'n2:10001']),
+        ('n[9-10],m-[01-02]', '1(x4)', 'm-01', ['n9:10000', 'n10:10000', 'm-01:10000', 'm-02:10000']),
+        ('b[02,1],a', '2,1(x2)', 'b1', ['b02:10000', 'b02:10001', 'b1:10000', 'a:10000']),
     ):
-        found = tf_config.read({**SLURM, 'SLURM_STEP_NODELIST': nodes, 'SLURM_STEP_TASKS_PER_NODE': per_node})
+        changes = dict(SLURM_STEP_NODELIST=nodes, SLURM_STEP_TASKS_PER_NODE=per_node, SLURMD_NODENAME=own)
+        found = tf_config.read({**SLURM, **changes})
         assert (found.name, found.is_worker, found.addresses) == ('worker 2', True, {'worker': expected})
-    assert found.source == 'Slurm' and not tf_config.read({**SLURM, 'SLURM_PROCID': '0'}).is_worker
+    assert found.source == 'Slurm' and not tf_config.read({**SLURM, 'SLURMD_NODENAME': 'n1'}).is_worker
     assert tf_config.read({**SLURM, 'TF_CONFIG': text_of(CLUSTER, 'chief')}).name == 'chief'
     for name, values, message in (
         ('SLURM_STEP_NUM_TASKS', ['5', '0'], "Slurm's variables contradict each other (SLURM_STEP_NUM_TASKS={} SLURM_STEP_NO"),
-        ('SLURM_PROCID', ['4', '-1'], "Slurm's variables contradict each other ("),
+        ('SLURM_LOCALID', ['2', '-1'], "Slurm's variables contradict each other ("),
+        ('SLURMD_NODENAME', ['n3', ''], "Slurm's variables contradict each other ("),
         ('SLURM_STEP_NODELIST', ['n[2-1]', 'n1,n1', 'n[1-3]', ''], "Slurm's variables contradict each other ("),
         ('SLURM_STEP_NUM_TASKS', ['two'], "one of Slurm's variables cannot be read ("),
         ('SLURM_STEP_NODELIST', ['n[1-'], "one of Slurm's variables cannot be read (n[1- is not a list of hosts): "),
         ('SLURM_STEP_TASKS_PER_NODE', ['x'], "one of Slurm's variables cannot be read (x is not a list of tasks per host): "),
-        ('SLURM_PROCID', [None], 'SLURM_PROCID is missing: '),
+        ('SLURM_JOB_ID', [None], 'SLURM_JOB_ID is missing: '),
     ):
         for value in values:
             environ = {key: text for key, text in {**SLURM, name: value}.items() if text is not None}
             found = refused(tf_config.read, environ)
             assert found.startswith(message.format(value))
             assert found.endswith(': start the tasks with srun, or unset SLURM_STEP_NUM_TASKS to train on one machine')
+
+
+def test_jobs_of_an_array_and_steps_of_a_job_have_other_ports():
+    def ports(job, step):
+        found = tf_config.read({**SLURM, 'SLURM_JOB_ID': str(job), 'SLURM_STEP_ID': str(step)})
+        return {int(address.rpartition(':')[2]) for address in found.addresses['worker']}
+
+    for jobs, steps in ((range(10**6, 10**6 + 500), range(1)), (range(40), range(8))):
+        found = [ports(job, step) for job in jobs for step in steps]
+        assert len(set.union(*found)) == sum(map(len, found))
+        assert all(10000 <= port < 32000 for port in set.union(*found))
