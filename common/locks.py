@@ -15,14 +15,15 @@ from estimator_trainer.common.paths import is_remote
 
 
 @contextlib.contextmanager
-def lock(path: str, refusal: Callable[[str], str]) -> Iterator[int]:
-    """Holds an exclusive lock until the block or the process ends; yields its file descriptor.
+def lock(path: str, refusal: Callable[[str], str], is_shared: bool = False) -> Iterator[int]:
+    """Holds a lock until the block or the process ends; yields its file descriptor.
 
     A child process that inherits the descriptor holds the lock as long as it lives.
 
     Args:
       path: a local file, which is created and names the holder of the lock.
       refusal: function from the file's text, '' until the holder has written it, to the message of the RunError.
+      is_shared: whether other processes may hold it, too, if they share it.
 
     Raises:
       RunError: another process holds the lock.
@@ -31,7 +32,7 @@ def lock(path: str, refusal: Callable[[str], str]) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
-            if not flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            if not flock(descriptor, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB):
                 _warn_of_no_locks(os.path.dirname(path))
         except BlockingIOError:
             raise RunError(refusal(os.read(descriptor, 1000).decode(errors='replace'))) from None

@@ -31,7 +31,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
 SchedulerParameters=batch_sched_delay=0,sched_interval=1
-NodeName=n[1-2] CPUs=16
+NodeName=n[1-2] CPUs=16 RealMemory=32000
 PartitionName=main Nodes=ALL Default=YES
 """
 

@@ -102,12 +102,13 @@ class Sweep:
       output_dir: its directory, to be passed to TensorBoard.
       trials: a dict for each trial: number, state ('complete', 'pruned' or 'failed'), value, hparams, seconds, output_dir and
         error; with several seeds also std and values. The same as trials.json.
-      best: that of the best complete trial. `load(best['output_dir'])` opens its run, if there is one seed.
+      best: that of the best complete trial; None if other tasks of a job array still run the first ones.
+        `load(best['output_dir'])` opens its run, if there is one seed.
     """
 
     def __init__(self, output_dir: str, result: Mapping[str, Any], table: list[dict[str, Any]]):
         self.output_dir, self.trials = output_dir, table
-        self.best = next(row for row in table if row['output_dir'] == result['best'])
+        self.best = next((row for row in table if row['output_dir'] == result.get('best')), None)
 
     def __repr__(self):
         return f'Sweep({self.output_dir!r})'

@@ -67,7 +67,8 @@ def run(
         FLAGS.seeds,
     )
     num_trials = FLAGS.trials or (int(sampling.size(space)) if FLAGS.sampler == 'grid' else _TRIALS)
-    return search(trial_runner, space, FLAGS.sampler, _setup(FLAGS, params, values), num_trials, FLAGS.jobs, stop, server)
+    setup, array_task = _setup(FLAGS, params, values), os.environ.get('SLURM_ARRAY_TASK_ID', '')
+    return search(trial_runner, space, FLAGS.sampler, setup, num_trials, FLAGS.jobs, stop, server, array_task)
 
 
 def _make_space(FLAGS, values, origin, params, hparams):

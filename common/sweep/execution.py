@@ -15,6 +15,7 @@ from estimator_trainer.common.processes import was_stopped
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.common.sweep import sampling
+from estimator_trainer.common.sweep.sharing import Sharing
 from estimator_trainer.common.sweep.study import FILE, reporting_storage_errors
 from estimator_trainer.common.sweep.trials import Process, TrialRunner
 
@@ -57,6 +58,7 @@ def run_trials(
     jobs: int,
     trial_runner: TrialRunner,
     stop: StopOnSignal,
+    sharing: Sharing,
 ) -> Generator[FrozenTrial, None, None]:
     """Runs trials until the study has num_trials, or all points of its space; first resumes those of an interrupted sweep.
 
@@ -70,6 +72,7 @@ def run_trials(
       jobs: number of runs in parallel.
       trial_runner: any object with the methods `start`, `read`, `has_result` and `explain`, and num_seeds.
       stop: its signal ends the process.
+      sharing: other sweeps may run trials of the study at the same time.
 
     Yields:
       Each finished trial: complete or pruned; with a user attribute `error` if it failed.
@@ -80,8 +83,9 @@ def run_trials(
     running: list[_Run] = []
     finished: list[FrozenTrial] = []
     with reporting_storage_errors(FILE), stop.defer_signals():
-        waiting = deque(_stopped_runs(study, space, trial_runner.num_seeds))
-        new = _new_trials(study, space, num_trials)
+        with sharing.turn():
+            waiting = deque(_stopped_runs(study, space, trial_runner.num_seeds, sharing))
+        new = _new_trials(study, space, num_trials, sharing)
         try:
             while True:
                 while len(running) < jobs and (following := waiting.popleft() if waiting else next(new, None)):
@@ -104,13 +108,14 @@ def run_trials(
             _stop(running)
 
 
-def _stopped_runs(study, space, num_seeds):
+def _stopped_runs(study, space, num_seeds, sharing):
     """Yields the runs of interrupted trials, to resume or start them, each as (_Started, index of its seed)."""
-    for frozen in study.get_trials(states=[TrialState.RUNNING]):
+    for frozen in sharing.interrupted(study):
         if frozen.params.keys() != space.keys():  # Interrupted before all its values were sampled.
             study.tell(frozen.number, state=TrialState.FAIL)
             continue
         trial = optuna.Trial(study, frozen._trial_id)  # pylint: disable=protected-access; there is no public name.
+        sharing.claim(trial)
         left = [index for index in range(num_seeds) if str(index) not in frozen.user_attrs.get(VALUES, {})]
         started = _Started(trial, len(frozen.intermediate_values))
         # The others follow the first; if none is left, the last one ends again at once, and with it the trial.
@@ -118,12 +123,16 @@ def _stopped_runs(study, space, num_seeds):
             yield started, index
 
 
-def _new_trials(study, space, num_trials):
+def _new_trials(study, space, num_trials, sharing):
     """Yields the first run of each new trial until the study has num_trials, or its space has no more points."""
-    for _ in range(num_trials - len([trial for trial in study.trials if trial.state != TrialState.WAITING])):
-        if not sampling.num_left(study, space):
-            return
-        yield _Started(study.ask(space), 0), 0
+    while True:
+        with sharing.turn():
+            begun = [trial for trial in study.get_trials(deepcopy=False) if trial.state != TrialState.WAITING]
+            if len(begun) >= num_trials or not sampling.num_left(study, space):
+                return
+            trial = study.ask(space)
+            sharing.claim(trial)
+        yield _Started(trial, 0), 0
 
 
 def _poll(running, trial_runner):

@@ -15,8 +15,11 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.sweep import forks, sampling, table
 from estimator_trainer.common.sweep.execution import ERROR, run_trials
-from estimator_trainer.common.sweep.study import lock, open_study
+from estimator_trainer.common.sweep.sharing import Sharing
+from estimator_trainer.common.sweep.study import open_study
 from estimator_trainer.common.sweep.trials import TrialRunner, starter
+
+_SEED_STEP = 1000003  # Between the tasks of a job array: more than a study has trials.
 
 
 def search(
@@ -28,6 +31,7 @@ def search(
     jobs: int,
     stop: StopOnSignal,
     server: forks.Server | None,
+    array_task: str = '',
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Runs the remaining trials; returns the result, and the table of all trials, see `table.make_table`.
 
@@ -42,6 +46,7 @@ def search(
       num_trials: the total number of trials, including earlier ones.
       jobs: number of runs in parallel.
       server: forks the runs; None if each is to be a new process.
+      array_task: the number of this process in a job array, whose tasks share the trials; '' if there is none.
 
     Raises:
       UsageError: the directory cannot be used, or the flags are wrong.
@@ -51,19 +56,25 @@ def search(
     run_dir.ensure_writable(output_dir)
     if os.path.exists(run_dir.hparams_path(output_dir)):
         raise UsageError(f'--output_dir={output_dir} is the output_dir of a run: choose another')
-    with lock(output_dir) as descriptor:
-        trial_runner = dataclasses.replace(trial_runner, start_trainer=starter(trial_runner.script, descriptor, server))
+    sharing = Sharing(output_dir, array_task)
+    with sharing.lock() as descriptors:
+        trial_runner = dataclasses.replace(trial_runner, start_trainer=starter(trial_runner.script, descriptors, server))
         trial_runner.check(stop)
-        # The seed includes the number of trials: otherwise, a resumed study would sample the same values again.
-        study = open_study(output_dir, objective, lambda count: sampling.make_sampler(sampler, space, seed + count), setup)
+        # Otherwise, a resumed study would sample the same values again, and each task those of the others.
+        seed += _SEED_STEP * (int(array_task) + 1) if array_task else 0
+        with sharing.turn():
+            study = open_study(output_dir, objective, lambda count: sampling.make_sampler(sampler, space, seed + count), setup)
         was_done = _is_done(study, space, num_trials)
-        with contextlib.closing(run_trials(study, space, objective, num_trials, jobs, trial_runner, stop)) as trials:
+        with contextlib.closing(run_trials(study, space, objective, num_trials, jobs, trial_runner, stop, sharing)) as trials:
             for trial in trials:
                 _log(trial, trial_runner)
-                _save(study, trial_runner)
-        _save(study, trial_runner)
+                with sharing.turn():
+                    _save(study, trial_runner)
+        with sharing.turn():
+            _save(study, trial_runner)
+            result = _result(study, trial_runner)
     _log_end(study, space, was_done)
-    return _result(study, trial_runner), table.make_table(study, trial_runner)
+    return result, table.make_table(study, trial_runner)
 
 
 def _is_done(study, space, num_trials):
@@ -89,7 +100,11 @@ def _save(study, trial_runner):
 
 def _result(study, trial_runner):
     """Returns the result, and saves it in results.json."""
-    best = _best(study)
+    best, running = _best(study), study.get_trials(deepcopy=False, states=[TrialState.RUNNING])
+    if running:
+        tf.logging.info('Trials of other tasks that are still running: %d.', len(running))
+    if not best and running:
+        return {'trials': len(study.trials)}
     if not best:
         raise RunError(f'no trial completed; the last one: {study.trials[-1].user_attrs.get(ERROR, "was pruned")}')
     found, metric = table.of_seeds(best, trial_runner), trial_runner.objective.metric

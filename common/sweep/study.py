@@ -9,7 +9,7 @@ from typing import Any
 import optuna
 import sqlalchemy
 
-from estimator_trainer.common import files, locks
+from estimator_trainer.common import files
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.storage.objective import Objective
@@ -18,23 +18,8 @@ from estimator_trainer.hparams.comparison import differences
 from estimator_trainer.hparams.defaults import DEFAULTS
 
 FILE, _NAME = 'study.db', 'sweep'
+_LOCK_SECONDS = 100  # That SQLite may wait for another process.
 _ADDED_CHECKS = ('--precision', '--xla', '--num_gpus', '--num_towers')  # Studies of older versions do not say what they had.
-
-
-def lock(directory: str) -> contextlib.AbstractContextManager[int]:
-    """Returns a context that locks the directory against other sweeps, and yields the lock's file descriptor.
-
-    A child process that inherits it holds the lock as long as it lives: so do the runs of a killed sweep.
-
-    Raises:
-      RunError: on entering the context, if another process holds the lock.
-    """
-    return locks.lock(
-        os.path.join(directory, 'study.lock'),
-        lambda holder: (
-            f'--output_dir={directory}: another sweep, or one of its runs, is active there: wait for it, or choose another'
-        ),
-    )
 
 
 def preload() -> None:
@@ -68,7 +53,9 @@ def open_study(
     setup = json.loads(files.dumps(setup))  # Without tuples, like the stored setup.
     with reporting_storage_errors(path):
         study = optuna.create_study(
-            storage=str(sqlalchemy.URL.create('sqlite', database=path)),
+            storage=optuna.storages.RDBStorage(
+                str(sqlalchemy.URL.create('sqlite', database=path)), {'connect_args': {'timeout': _LOCK_SECONDS}}
+            ),
             study_name=_NAME,
             pruner=optuna.pruners.MedianPruner(),
             load_if_exists=True,

@@ -11,6 +11,7 @@ from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.common.sweep.execution import run_trials
+from estimator_trainer.common.sweep.sharing import Sharing
 from tests.sweep.test_study import LOWEST, SPACE, open_at
 
 
@@ -46,8 +47,12 @@ class Processes:
         return self.directory / (f'{trial.number}' if self.num_seeds == 1 else f'{trial.number}-{index}')
 
 
-def search(study, processes, num_trials, jobs=1, goal=LOWEST, space=SPACE):
-    return list(run_trials(study, space, goal, num_trials, jobs, processes, StopOnSignal()))
+def search(study, processes, num_trials, jobs=1, goal=LOWEST, space=SPACE, sharing=None):
+    return list(
+        run_trials(
+            study, space, goal, num_trials, jobs, processes, StopOnSignal(), sharing or Sharing(str(processes.directory))
+        )
+    )
 
 
 @pytest.mark.parametrize('goal, best, others', [(LOWEST, 1.5, 9), (Objective('accuracy', True), 3.0, 0)])
