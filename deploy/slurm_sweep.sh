@@ -1,5 +1,5 @@
 #!/bin/bash
-# sbatch --array=0-3 deploy/slurm_sweep.sh --space=FILE --trials=100 --model=alexnet --dataset=mnist --output_dir=PATH --data_dir=PATH
+# sbatch -a 0-3 deploy/slurm_sweep.sh --space=FILE --trials=100 --model=alexnet --dataset=mnist --output_dir=PATH --data_dir=PATH
 # The tasks of the array share the trials. Rerun the command to resume. The paths are on a file system shared by all nodes.
 #SBATCH --job-name=sweep
 #SBATCH --ntasks=1
