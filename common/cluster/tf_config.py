@@ -173,12 +173,12 @@ def _from_slurm(environ):
         raise UsageError(f'{error.args[0]} is missing: {_SLURM_FIX}') from None
     except ValueError as error:
         raise UsageError(f"one of Slurm's variables cannot be read ({error}): {_SLURM_FIX}") from None
-    tasks = [(host, i) for host, tasks in zip(hosts, counts) for i in range(tasks)]
+    tasks = [(name, i) for name, number in zip(hosts, counts) for i in range(number)]
     if not len(hosts) == len(counts) or not count == len(tasks) == len(set(tasks)) or (host, place) not in tasks:
         given = ' '.join(f'{name}={environ[name]}' for name in _SLURM_NAMES)
         raise UsageError(f"Slurm's variables contradict each other ({given}): {_SLURM_FIX}")
     return ClusterConfig(
-        {WORKER: [f'{host}:{first_port + i}' for host, i in tasks]}, WORKER, tasks.index((host, place)), 'Slurm'
+        {WORKER: [f'{name}:{first_port + i}' for name, i in tasks]}, WORKER, tasks.index((host, place)), 'Slurm'
     )
 
 
