@@ -1,7 +1,7 @@
 """Python processes: starting children, explaining their failures, and ending this one."""
 
 import atexit
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import gc
 import io
@@ -14,7 +14,7 @@ import threading
 import traceback
 from typing import Any
 
-from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.errors import RunError, print_error
 
 # Error lines of the trainer or of Python: 'trainer.py: ...', 'ValueError: ...', 'a.b.ResourceExhaustedError: ...'.
 _ERROR = re.compile(r'trainer\.py: .*|[\w.]*(Error|Exception)\b.*')
@@ -22,6 +22,7 @@ _ERROR = re.compile(r'trainer\.py: .*|[\w.]*(Error|Exception)\b.*')
 SIGNALS = tuple(getattr(signal, name) for name in ('SIGINT', 'SIGTERM', 'SIGHUP') if hasattr(signal, name))  # Windows has two.
 _STOPPED = [code for number in SIGNALS for code in (128 + number, -number)]  # The latter while Python starts.
 _keeps_threads = _keeps_objects = False
+_again: tuple[list[str], dict[str, str]] | None = None  # What starts this process again.
 _runs_tensorflow: int | None = None  # The process that does.
 
 
@@ -117,6 +118,26 @@ def _end_as_python():
         if issubclass(type(item), io.IOBase):  # Left open by a module.
             with contextlib.suppress(Exception):
                 item.flush()
+
+
+def prepare_restart(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Records how `restart_process` starts this command line again.
+
+    Args:
+      arguments: to add.
+      environ: the environment variables with which this process was started.
+    """
+    global _again
+    _again = [*sys.orig_argv, *arguments], dict(environ)
+
+
+def restart_process(reason: BaseException) -> None:
+    """Starts this command line again in this process, from any thread; returns if `prepare_restart` was not called."""
+    if _again:
+        command, environ = _again
+        print_error(sys.argv[0], reason)
+        sys.stdout.flush()
+        os.execve(sys.executable, command, environ)
 
 
 def check_not_forked() -> None:

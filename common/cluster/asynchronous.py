@@ -12,9 +12,9 @@ from estimator_trainer.common.cluster.asynchronous_hooks import StopAsynchronous
 from estimator_trainer.common.cluster.deadline import StepDeadline
 from estimator_trainer.common.cluster.notices import GOING_ON, Notices
 from estimator_trainer.common.cluster.placement import LeastLoaded
+from estimator_trainer.common.cluster.probe import ANSWERS, SILENT
 from estimator_trainer.common.cluster.task import Task, TrainerTask, make_session_config
 from estimator_trainer.common.cluster.tf_config import PS, ClusterConfig
-from estimator_trainer.common.cluster.watch import ANSWERS, SILENT
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.stop import StopOnSignal
 

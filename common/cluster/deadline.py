@@ -23,4 +23,4 @@ class StepDeadline(tf.train.SessionRunHook):
         self._task.set_deadline(self._steps)
 
     def after_run(self, run_context, run_values):
-        self._task.set_deadline(0)
+        self._task.complete_step()

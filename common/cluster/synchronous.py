@@ -36,7 +36,7 @@ class SynchronousTask(TrainerTask):
 
     def meet(self, facts: Mapping[str, str]) -> None:
         others = range(self.count)
-        self._wait_and_watch(others, others[1:] if self.is_chief else others[:1])
+        self._wait_and_watch(others, others)
         self._start({**facts, **self._cluster})
 
     def means(self, loss: tf.Tensor, batch_size: int) -> StepMeans:
@@ -49,6 +49,10 @@ class SynchronousTask(TrainerTask):
 
     def scaffold(self, keep_checkpoint_max: int) -> SharedScaffold:
         return SharedScaffold(self)
+
+    def complete_step(self) -> None:
+        """See Task. All tasks have run the step."""
+        self._watch.complete_step()
 
     def _leave(self):
         self.exchange('null')
@@ -68,6 +72,7 @@ class SynchronousTask(TrainerTask):
 
     def _on_loss(self):
         """Aborts waiting for a lost task with an error in the waiting thread; if that fails, ends the process."""
+        self._has_reset = True  # The session that waits may find its variables gone.
         thread = threading.Thread(target=tf.Session.reset, args=(self.target, None, self.session_config), daemon=True)
         thread.start()
         thread.join(_RESET_SECONDS)

@@ -11,23 +11,41 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.cluster.probe import (
+    ANSWERS,
+    FOREIGN,
+    LOST,
+    SILENT,
+    UNKNOWN,
+    UNREACHABLE,
+    host_and_port,
+    probe_all,
+)
 from estimator_trainer.common.cluster.server import start_server
 from estimator_trainer.common.cluster.tf_config import ClusterConfig, task_name
 from estimator_trainer.common.cluster.training_task import TrainingTask
-from estimator_trainer.common.cluster.watch import ANSWERS, LOST, SILENT, UNREACHABLE, Watch, probe_all
+from estimator_trainer.common.cluster.watch import Watch
 from estimator_trainer.common.errors import RunError, UsageError, print_error
-from estimator_trainer.common.processes import exit_process
+from estimator_trainer.common.processes import exit_process, restart_process
 
 _RETRY_SECONDS = 0.2
 _REMINDER_SECONDS = 20
 _END_SECONDS = 3
+_LOOK_SECONDS = 1
+_SEARCH_SECONDS = 5  # Until a task that has failed has ended.
+_LONG_SECONDS = 10  # No step of a task that is lost takes this long, unless it waits for another.
 _SEED_STEP = 1000003  # A prime, so that similar seeds of different tasks do not collide.
 _FAILED = {  # Texts for one task, and for several.
-    LOST: ('is lost; its own log', 'are lost; their own logs'),
-    SILENT: ('does not answer; its own log', 'do not answer; their own logs'),
-    UNREACHABLE: ('cannot be reached; its own log', 'cannot be reached; their own logs'),
+    LOST: ('is lost', 'are lost'),
+    SILENT: ('does not answer', 'do not answer'),
+    UNREACHABLE: ('cannot be reached', 'cannot be reached'),
 }
+_OTHER_PROGRAM = 'another program answers there: correct the address, or end that program'
 RESTART = 'restart all tasks to resume from the latest checkpoint'
+
+
+class ConnectionLost(RunError):
+    """Other tasks could not be reached, and can be again: all restart from the latest checkpoint."""
 
 
 class Task:
@@ -48,7 +66,9 @@ class Task:
         self.num_servers = len(config.members) - self.count
         self.session_config = session_config
         self._source = config.source
-        self._watch: Watch | None = None
+        self._watch = Watch(timeout, self._on_loss)
+        self._is_judging = threading.Lock()
+        self._has_reset = False
         self._has_ended = threading.Event()
         self._timeout = timeout
         self._names = [task_name(*member) for member in config.members]
@@ -58,29 +78,33 @@ class Task:
     def end_watch(self) -> None:
         """Ends the watch; call it after training, when the others may end, and before the process exits."""
         self._has_ended.set()
-        if self._watch:
-            self._watch.stop()
+        self._watch.stop()
 
     def _wait_and_watch(self, awaited: Collection[int], watched: Collection[int]) -> None:
         """Waits until other tasks are reachable; afterwards, the loss of a watched one aborts waiting for it."""
         deadline = time.monotonic() + self._timeout
         reminder = time.monotonic() + _REMINDER_SECONDS
-        while missing := [i for i, state in self._states(awaited).items() if state != ANSWERS]:
+        while missing := {i: state for i, state in self._states(awaited).items() if state != ANSWERS}:
+            if foreign := [i for i, state in missing.items() if state == FOREIGN]:
+                raise RunError(f'{self._source}: {self._describe_failed(FOREIGN, foreign)}: {_OTHER_PROGRAM}')
             if time.monotonic() > deadline:
-                raise RunError(
-                    f'{self._source}: {self._describe(missing)} cannot be reached for {self._timeout:g} seconds '
-                    '(--cluster_timeout): check that it runs and that its address is right'
-                )
+                raise RunError(f'{self._source}: {self._describe_missing(missing)}')
             if time.monotonic() > reminder:
-                tf.logging.info('Waiting for %s.', self._describe(missing))
+                unknown = [i for i, state in missing.items() if state == UNKNOWN]
+                tf.logging.info(
+                    'Waiting for %s.%s', self._describe(missing), f' {self._describe_unknown(unknown)}.' if unknown else ''
+                )
                 reminder += _REMINDER_SECONDS
             time.sleep(_RETRY_SECONDS)
-        self._watch = Watch([self._addresses[i] for i in watched], self._timeout, self._on_loss)
+        self._watch.start([self._addresses[i] for i in watched if i != self.index])
 
     def set_deadline(self, steps: int) -> None:
         """Limits this process's wait for others, from now on, to the timeout times the steps; 0 removes the limit."""
-        if self._watch:
-            self._watch.set_deadline(steps)
+        self._watch.set_deadline(steps)
+
+    def complete_step(self) -> None:
+        """Notes that a session call for which `set_deadline` was called has ended. It removes the limit."""
+        self.set_deadline(0)
 
     def _on_loss(self):
         """Ends the process if the main thread does not; called in its own thread when a watched task is lost."""
@@ -88,7 +112,10 @@ class Task:
             self._end_process()
 
     def _end_process(self):
-        print_error(sys.argv[0], self.loss(tf.errors.DeadlineExceededError(None, None, '')))
+        error = self.loss(tf.errors.DeadlineExceededError(None, None, ''))
+        if isinstance(error, ConnectionLost):
+            restart_process(error)
+        print_error(sys.argv[0], error)
         exit_process(1)
 
     @property
@@ -119,7 +146,7 @@ class Task:
                     f'{self._source}: {self.name} has the cluster {" ".join(self._addresses)}, and another task has another '
                     'one: give all the same addresses, in the same order'
                 ) from None
-            if not isinstance(error, _LOSSES) and 'ollective' not in str(error):
+            if not self._has_reset and not isinstance(error, _LOSSES) and 'ollective' not in str(error):
                 raise
             raise self.loss(error) from None
         finally:
@@ -127,15 +154,14 @@ class Task:
                 logger.removeFilter(_is_news)
 
     def loss(self, error: tf.errors.OpError | None = None) -> RunError:
-        """Returns the error that names the tasks that are lost or unresponsive."""
-        everybody = range(len(self._names))
-        # With parameter servers, the others continue if a worker has ended or is lost.
-        states = self._states([0, *everybody[self.count :]] if self.num_servers else everybody)
-        time.sleep(1)  # Until the others have detected the lost task: this process will look lost, too.
-        for state, texts in _FAILED.items():
-            if tasks := [i for i in states if states[i] == state]:
-                return RunError(f'{self._describe(tasks)} {texts[len(tasks) > 1]} may say why: {RESTART}')
-        if isinstance(error, tf.errors.DeadlineExceededError) or (self._watch and self._watch.is_late):
+        """Returns the error that names the tasks that are lost or unresponsive, ConnectionLost if they can be reached again."""
+        with self._is_judging:  # The watch may have to end the process meanwhile.
+            sightings = self._search(error)
+            if sightings.has_trained and sightings.outages and (lost := self._wait_for_return(sightings)):
+                return ConnectionLost(f'{lost}: all tasks restart from the latest checkpoint')
+            if culprits := sightings.culprits():
+                return RunError(self._describe_culprits(culprits, sightings))
+        if isinstance(error, tf.errors.DeadlineExceededError) or self._watch.is_late:
             return RunError(
                 f'another task has not answered for {self._timeout:g} seconds: {RESTART}; if a task is that slow, for example '
                 'in an evaluation, raise --cluster_timeout'
@@ -143,6 +169,63 @@ class Task:
         cause = _cause(error) if error else ''
         reason = f' ({cause})' if cause else ''
         return RunError(f'another task has failed{reason}; its own log may say why: {RESTART}')
+
+    def _search(self, error):
+        """Returns what was seen of the others, whose end may take a while after their error has arrived."""
+        # With parameter servers, the others continue if a worker has ended or is lost.
+        tasks = [0, *range(self.count, len(self._names))] if self.num_servers else range(len(self._names))
+        self._needed = [self._addresses[i] for i in tasks if i != self.index]
+        deadline = time.monotonic() + (0 if error and _cause(error) else _SEARCH_SECONDS)
+        while not (sightings := self._watch.look(self._needed)).troubles and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+        time.sleep(_LOOK_SECONDS)  # Until the others have detected the lost task: this process will look lost, too.
+        return sightings
+
+    def _wait_for_return(self, sightings):
+        """Waits until the hosts of all tasks can be reached again, and returns what has happened; '' after the timeout."""
+        start = min(start for start, _ in sightings.outages.values())
+        while any(trouble.is_cut_off for trouble in sightings.troubles.values()):
+            if time.monotonic() > start + self._timeout:
+                return ''
+            time.sleep(_LOOK_SECONDS)
+            self._watch.look(self._needed)
+        lost = [self._addresses.index(address) for address in sightings.outages]
+        seconds = max(end for _, end in sightings.outages.values()) - start
+        return f'the connection to {self._describe(sorted(lost))} was lost for {seconds:.0f} s'
+
+    def _describe_culprits(self, culprits, sightings):
+        tasks = {i: culprits[address] for i, address in enumerate(self._addresses) if address in culprits}
+        states = dict.fromkeys(trouble.state for trouble in tasks.values())
+        parts = [self._describe_failed(state, [i for i in tasks if tasks[i].state == state]) for state in states]
+        waited = min(sightings.waited(trouble) for trouble in culprits.values())
+        if LOST in states and waited > _LONG_SECONDS:
+            parts[-1] += f', after {waited:.0f} s without a step'
+            parts[-1] += ', perhaps because they could not reach one another' if len(tasks) > 1 else ''
+        logs = 'their own logs' if len(tasks) > 1 else 'its own log'
+        return f'{", and ".join(parts)}; {logs} may say why: {RESTART}'
+
+    def _describe_failed(self, state, tasks):
+        """Describes tasks of one state, see common/cluster/probe.py."""
+        if state == FOREIGN:
+            parts = [host_and_port(self._addresses[i]) for i in tasks]
+            return ', '.join(f"port {port} of {host} is not TensorFlow's" for host, port in parts)
+        if state == UNKNOWN:
+            return self._describe_unknown(tasks)
+        how = _FAILED[state][len(tasks) > 1]
+        return f'{self._describe(tasks)} {how}' + (f' from {self._describe([self.index])}' if state == UNREACHABLE else '')
+
+    def _describe_unknown(self, tasks):
+        hosts = dict.fromkeys(host_and_port(self._addresses[i])[0] for i in tasks)
+        return f'unknown host{"s" if len(hosts) > 1 else ""}: {", ".join(hosts)}'
+
+    def _describe_missing(self, missing):
+        """Describes tasks, {index: state}, that were awaited for the timeout."""
+        unknown = [i for i, state in missing.items() if state == UNKNOWN]
+        parts = [f'{self._describe_unknown(unknown)}, of {self._describe(unknown)}'] if unknown else []
+        if others := [i for i in missing if i not in unknown]:
+            parts.append(f'{self._describe(others)} cannot be reached from {self._describe([self.index])}')
+        cure = 'check that it runs and that its address is right'
+        return f'{", and ".join(parts)} for {self._timeout:g} seconds (--cluster_timeout): {cure}'
 
     @contextlib.contextmanager
     def session(self) -> Iterator[tf.Session]:

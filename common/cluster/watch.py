@@ -1,45 +1,16 @@
 """Detection of tasks that have ended or hang, even while this process waits for them in TensorFlow."""
 
-from collections.abc import Callable, Iterable, Sequence
-import concurrent.futures
+from collections.abc import Callable, Collection
 import math
-import socket
 import threading
 import time
 
-ANSWERS, SILENT, LOST, UNREACHABLE = 'answers', 'silent', 'lost', 'unreachable'
+from estimator_trainer.common.cluster.probe import probe_all
+from estimator_trainer.common.cluster.sightings import Sightings
 
 _SECONDS = 1
-_ANSWER_SECONDS = 2
 _STOP_SECONDS = 5
-
-
-def probe(address: str) -> str:
-    """Returns the state of the task at an address, 'host:port'.
-
-    ANSWERS: it runs; SILENT: it hangs; LOST: nothing listens there; UNREACHABLE: its host does not answer.
-    """
-    host, _, port = address.rpartition(':')
-    try:
-        connection = socket.create_connection((host.strip('[]'), int(port)), _ANSWER_SECONDS)
-    except ConnectionRefusedError:
-        return LOST
-    except OSError:
-        return UNREACHABLE
-    try:
-        with connection:
-            return ANSWERS if connection.recv(1) else LOST  # A gRPC server begins with its settings.
-    except TimeoutError:
-        return SILENT
-    except OSError:  # It just ended.
-        return LOST
-
-
-def probe_all(addresses: Iterable[str]) -> dict[str, str]:
-    """Returns the state at each address, see `probe`."""
-    found = list(addresses)
-    with concurrent.futures.ThreadPoolExecutor(max(len(found), 1)) as pool:
-        return dict(zip(found, pool.map(probe, found)))
+_GRACE_SECONDS = 5  # Those who know which task is at fault end first.
 
 
 class Watch:
@@ -48,41 +19,63 @@ class Watch:
     TensorFlow reports a lost task to its receivers, but not to tasks that wait for it to fetch.
 
     Args:
-      addresses: of the tasks, 'host:port'.
       timeout: seconds after which a silent task or an unfinished step counts as failed.
       on_loss: called in its own thread, every second until `stop`, as a new wait may have begun since.
     """
 
-    def __init__(self, addresses: Sequence[str], timeout: float, on_loss: Callable[[], None]):
-        self._last_answers = dict.fromkeys(addresses, time.monotonic())
+    def __init__(self, timeout: float, on_loss: Callable[[], None]):
+        self._addresses: Collection[str] = ()
         self._timeout = timeout
         self._on_loss = on_loss
+        self._sightings = Sightings()
+        self._lock = threading.Lock()
+        self._step_start = 0.0
         self._deadline = math.inf
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self, addresses: Collection[str]) -> None:
+        """Begins to ask the tasks at these addresses, 'host:port'."""
+        self._addresses = addresses
         self._thread.start()
 
     def set_deadline(self, steps: int) -> None:
         """Limits this process's wait for others, from now on, to the timeout times the steps; 0 removes the limit."""
-        self._deadline = time.monotonic() + steps * self._timeout if steps else math.inf
+        self._step_start = time.monotonic()
+        self._deadline = self._step_start + steps * self._timeout if steps else math.inf
+
+    def complete_step(self) -> None:
+        """Notes that all tasks have run a step, for which `set_deadline` was called. It removes the limit."""
+        with self._lock:
+            now = time.monotonic()
+            self._sightings.complete_step(now, now - self._step_start)
+        self._deadline = math.inf
 
     @property
     def is_late(self) -> bool:
         """Whether the deadline has passed."""
         return time.monotonic() > self._deadline
 
+    def look(self, addresses: Collection[str]) -> Sightings:
+        """Asks the tasks at these addresses, and returns what has been seen."""
+        asked = time.monotonic()
+        states = probe_all(addresses)
+        with self._lock:
+            self._sightings.see(states, asked, time.monotonic())
+        return self._sightings
+
     def stop(self) -> None:
         """Ends the watch and waits for `on_loss`: a thread still in TensorFlow would abort the process at exit."""
         self._is_over.set()
-        self._thread.join(_STOP_SECONDS)
+        if self._thread.is_alive():
+            self._thread.join(_STOP_SECONDS)
 
     def _run(self):
-        lost: set[str] = set()
         while not self._is_over.wait(_SECONDS):
-            states = probe_all(self._last_answers)
-            now = {address for address, state in states.items() if state == LOST}
-            self._last_answers |= {address: time.monotonic() for address, state in states.items() if state == ANSWERS}
-            is_silent = time.monotonic() > min(self._last_answers.values()) + self._timeout
-            if (now & lost or is_silent or self.is_late) and not self._is_over.is_set():
+            if self._is_failing() and not self._is_over.is_set():
                 self._on_loss()
-            lost = now
+
+    def _is_failing(self):
+        is_quiet = self._sightings.is_quiet(time.monotonic())
+        has_loss = not is_quiet and self.look(self._addresses).has_loss(time.monotonic(), self._timeout)
+        return has_loss or time.monotonic() > self._deadline + _GRACE_SECONDS

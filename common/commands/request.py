@@ -11,7 +11,9 @@ from typing import Any
 from absl import flags
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import processes
 from estimator_trainer.common.cluster import local, local_tasks, tf_config
+from estimator_trainer.common.cluster.task import ConnectionLost
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.commands import saved_run
 from estimator_trainer.common.commands.flags import arguments, output_dir, to_options, without_effect
@@ -161,13 +163,19 @@ def launch(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str
       script: trainer.py, which the tasks of a local cluster run.
       FLAGS: of trainer.py.
     """
+    processes.prepare_restart(['--nooverwrite'], os.environ)  # The run has begun then.
     local_cluster = local.end_with_launcher(os.environ)
     cluster = None if FLAGS.local_cluster else tf_config.read(os.environ)
     if not cluster:
         saved_run.take_local_cluster(FLAGS, output_dir(FLAGS))
     if FLAGS.local_cluster:
         return _run_local_cluster(script, FLAGS, stop)
-    return run(FLAGS, stop, cluster, local_cluster=local_cluster)
+    try:
+        return run(FLAGS, stop, cluster, local_cluster=local_cluster)
+    except ConnectionLost as error:
+        if not stop.received:
+            processes.restart_process(error)
+        raise
 
 
 def _run_local_cluster(script, FLAGS, stop):
