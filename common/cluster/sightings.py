@@ -68,7 +68,8 @@ class Sightings:
             if state == ANSWERS:
                 self._answers[address] = now
                 continue
-            since = before.since if before else max(self._answers.get(address, asked), self._last_step or 0)
+            answers = (time for time in (self._answers.get(address), self._last_step) if time is not None)
+            since = before.since if before else max(answers, default=asked)
             troubles[address] = Trouble(state, since, before.times + 1 if before and before.state == state else 1)
             if troubles[address].is_cut_off:
                 start, _ = outages.get(address, (since, now))

@@ -96,6 +96,7 @@ class Task:
                 )
                 reminder += _REMINDER_SECONDS
             time.sleep(_RETRY_SECONDS)
+        self._watch = Watch(self._timeout, self._on_loss)
         self._watch.start([self._addresses[i] for i in watched if i != self.index])
 
     def set_deadline(self, steps: int) -> None:

@@ -1,6 +1,7 @@
 """The checkpoints of an output_dir: listed, verified, recovered, and awaited from another process."""
 
 from collections.abc import Callable, Iterator
+import contextlib
 import os
 import re
 import time
@@ -9,8 +10,8 @@ import typing
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import check_no_pipes, names_in, remove_abandoned
-from estimator_trainer.common.paths import real
+from estimator_trainer.common.files import check_no_pipes, explain, names_in, remove_abandoned
+from estimator_trainer.common.paths import is_remote, real
 from estimator_trainer.common.storage.abandoned import move
 from estimator_trainer.common.storage.best_checkpoint import best_dir, find_best
 from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, open_checkpoint, paths_of, without_suffix
@@ -18,6 +19,7 @@ from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, 
 # Temporary files of TensorFlow and of common/files.py, left behind by an interrupted save.
 _LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')
 _PART = re.compile(r'\w+\.(json|csv|jsonl|pbtxt)\.[0-9a-f]{32}\.part')
+_CHECKPOINT = re.compile(r'checkpoint|model\.ckpt-\d+\.(index|data-\d+-of-\d+)')
 _REPORT_SECONDS = 60
 T = typing.TypeVar('T')
 
@@ -192,11 +194,13 @@ def new_checkpoints(directory: str, last_step: int, timeout: int = 0) -> Iterato
       timeout: seconds to wait for the next checkpoint; 0 waits forever.
 
     Raises:
-      RunError: no checkpoint was saved within the timeout.
+      RunError: no checkpoint was saved within the timeout, or this user may not read the directory or its checkpoints.
     """
     waiting_since, last = time.monotonic(), None
+    _check_access(directory)
 
     def report():
+        _check_access(directory)
         waited = time.monotonic() - waiting_since
         seen = f'the last one was {last}' if last else 'there has been none'
         if timeout and waited >= timeout:
@@ -214,3 +218,16 @@ def new_checkpoints(directory: str, last_step: int, timeout: int = 0) -> Iterato
     ):
         yield last
         waiting_since = time.monotonic()
+
+
+def _check_access(directory):
+    """Raises RunError if this user may not read a local directory or its checkpoints, for which TensorFlow would wait forever."""
+    try:
+        names = names_in(directory)
+        for name in [] if is_remote(directory) else filter(_CHECKPOINT.fullmatch, names):
+            with contextlib.suppress(FileNotFoundError), open(os.path.join(directory, name), 'rb'):
+                pass
+    except PermissionError as error:
+        raise RunError(
+            f'{explain(error)}: this user may not read it: use the user who trains, or train with umask 022'
+        ) from None

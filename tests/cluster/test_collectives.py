@@ -163,7 +163,8 @@ def test_tasks_that_are_not_there_or_do_not_answer_are_named_after_the_timeout()
     first, second = cluster['worker']
     task = make_task(cluster, 'chief', 0, 1.0)
     missing, cure = f'worker 0 ({first}), worker 1 ({second})', 'check that it runs and that its address is right'
-    assert meet(task) == f'TF_CONFIG: {missing} cannot be reached for 1 seconds (--cluster_timeout): {cure}'
+    reached = f'cannot be reached from chief ({cluster["chief"][0]}) for 1 seconds (--cluster_timeout)'
+    assert meet(task) == f'TF_CONFIG: {missing} {reached}: {cure}'
     assert str(task.loss()).startswith(f'{missing} are lost; their own logs may say why: restart all tasks')
     port = cluster['chief'][0].rpartition(':')[2]
     with pytest.raises(RunError, match=f'TF_CONFIG: chief cannot listen on port {port}: end the process that uses it'):

@@ -1,55 +1,59 @@
-"""Detection of other tasks' states by their ports, here sockets of this process."""
+"""The thread that watches other tasks, whose answers are given here."""
 
-import contextlib
+import itertools
 import queue
-import socket
-import threading
 
 import pytest
 
 from estimator_trainer.common.cluster import watch
-from tests.cluster.tasks import free_ports
+from estimator_trainer.common.cluster.probe import ANSWERS, LOST, SILENT
 
 
-@contextlib.contextmanager
-def listening(answers, host='127.0.0.1', family=socket.AF_INET):
-    """Yields the port of a server that sends the next answer, bytes, to each connection, and none after the last."""
-    kept = []  # Open.
+@pytest.fixture
+def answers(monkeypatch):
+    """The next answers of the only task, the last one for ever; and how often it was asked."""
+    given, count = [], itertools.count(1)
 
-    def serve():
-        with contextlib.suppress(OSError):
-            while True:
-                kept.append(server.accept()[0])
-                if answers:
-                    with kept.pop() as connection:
-                        connection.sendall(answers.pop(0))
+    def ask(addresses):
+        given[1] = next(count)
+        return {address: given[0].pop(0) if len(given[0]) > 1 else given[0][0] for address in addresses}
 
-    with socket.create_server((host, 0), family=family) as server:
-        threading.Thread(target=serve, daemon=True).start()
-        yield server.getsockname()[1]
-        server.shutdown(socket.SHUT_RDWR)
-
-
-def test_a_task_answers_is_silent_or_lost_or_cannot_be_reached():
-    with listening([b'x']) as answers, listening([]) as silent, listening([b'']) as ended:
-        with listening([b'x'], '::1', socket.AF_INET6) as of_ipv6:
-            ports = [answers, silent, ended, *free_ports(1)]
-            found = watch.probe_all([*(f'127.0.0.1:{port}' for port in ports), f'[::1]:{of_ipv6}', 'no.such.host.invalid:1'])
-    assert list(found.values()) == [watch.ANSWERS, watch.SILENT, watch.LOST, watch.LOST, watch.ANSWERS, watch.UNREACHABLE]
+    monkeypatch.setattr(watch, 'probe_all', ask)
+    monkeypatch.setattr(watch, '_SECONDS', 0.01)
+    return given
 
 
 @pytest.mark.parametrize(
-    'answers, timeout, steps, probes',
+    'states, timeout, steps, asked',
     [
-        ([b'x', b'', b'x', *[b''] * 1000], 1000, 0, 5),  # It is lost, twice in a row.
-        ([], 0.5, 0, 0),  # It hangs.
-        ([b'x'] * 1000, 0.5, 1, 1),  # The step does not end.
+        ([ANSWERS, LOST, ANSWERS, LOST], 1000, 0, 5),  # It is lost, twice in a row.
+        ([SILENT], 0.1, 0, 1),  # It hangs.
+        ([ANSWERS], 0.1, 1, 1),  # The step does not end.
     ],
 )
-def test_a_loss_is_reported_repeatedly_until_the_watch_stops(answers, timeout, steps, probes):
-    told, count = queue.SimpleQueue(), len(answers)
-    with listening(answers) as port:
-        found = watch.Watch([f'127.0.0.1:{port}'], timeout, lambda: told.put((found.is_late, count - len(answers))))
-        found.set_deadline(steps)
-        assert [told.get(timeout=100) for _ in range(2)] == [(steps > 0, probes), (steps > 0, probes + bool(probes))]
-        found.stop()
+def test_a_loss_is_reported_repeatedly_until_the_watch_stops(answers, monkeypatch, states, timeout, steps, asked):
+    monkeypatch.setattr(watch, '_GRACE_SECONDS', 0)
+    answers[:] = states, 0
+    told = queue.SimpleQueue()
+    found = watch.Watch(timeout, lambda: told.put((found.is_late, answers[1])))
+    found.set_deadline(steps)
+    found.start(['a:1'])
+    for is_late, count in (told.get(timeout=100) for _ in range(2)):
+        assert is_late == (steps > 0) and count >= asked
+    found.stop()
+
+
+def test_nobody_is_asked_while_steps_complete_and_nothing_is_lost_then(answers, monkeypatch):
+    answers[:] = [LOST], 0
+    now, waits = itertools.count(1000, 0.5), itertools.count()
+    monkeypatch.setattr(watch.time, 'monotonic', lambda: next(now))
+    found = watch.Watch(1, lambda: pytest.fail('is lost'))
+
+    def step(unused_seconds):  # In place of the wait for the next round.
+        found.set_deadline(1)
+        found.complete_step()
+        return next(waits) == 20
+
+    monkeypatch.setattr(found._is_over, 'wait', step)
+    found._run()
+    assert answers[1] == 0

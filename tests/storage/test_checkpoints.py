@@ -1,7 +1,9 @@
 """Checkpoints are found, awaited and loaded into a model; damaged ones are skipped or named."""
 
 import itertools
+import os
 import shutil
+import tempfile
 import types
 from unittest import mock
 
@@ -12,7 +14,7 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.restore import CheckpointGone, restore, unknown_variables, without_suffix
 from estimator_trainer.common.training.saving import CheckpointSaver
-from tests.shared import DAMAGES, POLYNOMIAL, assert_equal, read_weights
+from tests.shared import DAMAGES, POLYNOMIAL, assert_equal, failed, read_weights
 from tests.storage.test_best_checkpoint import keep, save
 
 DATA = 'data-00000-of-00001'
@@ -281,3 +283,29 @@ def test_the_slots_of_a_partitioned_variable_are_no_unknown_variables(tmp_path):
         session.run(tf.global_variables_initializer())
         path = tf.train.Saver().save(session, str(tmp_path / 'model.ckpt'), global_step=1)
         assert unknown_variables(path, trains=True, with_slots=True) == []
+
+
+@pytest.fixture
+def as_another_user():
+    """Takes root's rights, so that a file of mode 0 cannot be read."""
+    user = os.geteuid()
+    os.seteuid(user or 65534)
+    yield
+    os.seteuid(user)
+
+
+@pytest.mark.parametrize('name', ['model.ckpt-3.index', ''])
+def test_files_that_this_user_may_not_read_are_an_error_instead_of_an_endless_wait(monkeypatch, as_another_user, name):
+    def pass_a_minute(directory, timeout, timeout_fn):
+        os.mkdir(directory)
+        open(f'{directory}/model.ckpt-3.index', 'w').close()
+        os.chmod(f'{directory}/{name}', 0)
+        yield timeout_fn()
+
+    monkeypatch.setattr(tf.train, 'checkpoints_iterator', pass_a_minute)
+    with tempfile.TemporaryDirectory() as parent:  # pytest's is another user's.
+        run, fix = f'{parent}/run', 'this user may not read it: use the user who trains, or train with umask 022'
+        error = failed(checkpoints.new_checkpoints(run, 5).__next__)
+        assert error == f'{run}{name and f"/{name}"}: Permission denied: {fix}'
+        assert failed(checkpoints.new_checkpoints(run, 5).__next__) == error  # At once.
+        os.chmod(run, 0o700)
