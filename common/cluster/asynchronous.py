@@ -87,6 +87,13 @@ class AsynchronousTask(TrainerTask):
         self._run(lambda notices: [end.assign(number) for end in notices.ends])
         self.end_watch()
 
+    def check_chief(self) -> None:
+        """Raises RunError if the chief, which outlives its workers, has ended or cannot be reached for the timeout."""
+        while self._watch.look([self._addresses[0]]).troubles:
+            if self._watch.is_failing():
+                raise self.loss()
+            time.sleep(_POLL_SECONDS)
+
     def _compare(self, name, facts):
         """Raises UsageError if the chief has other facts; returns False if it has left."""
         if self.is_chief:

@@ -84,6 +84,8 @@ class StopAsynchronous(tf.train.SessionRunHook):
             self._task.last_step = int(session.run(self._global_step))
             if self._task.is_chief:
                 self._task.end_servers(self._stop.received or 0)
+            else:
+                self._task.check_chief()
             self._task.end_watch()
         self._stop.end(session)
 

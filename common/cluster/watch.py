@@ -70,12 +70,13 @@ class Watch:
         if self._thread.is_alive():
             self._thread.join(_STOP_SECONDS)
 
-    def _run(self):
-        while not self._is_over.wait(_SECONDS):
-            if self._is_failing() and not self._is_over.is_set():
-                self._on_loss()
-
-    def _is_failing(self):
+    def is_failing(self) -> bool:
+        """Whether a task is lost or silent, or the step exceeds its deadline. Asks the tasks if no steps complete."""
         is_quiet = self._sightings.is_quiet(time.monotonic())
         has_loss = not is_quiet and self.look(self._addresses).has_loss(time.monotonic(), self._timeout)
         return has_loss or time.monotonic() > self._deadline + _GRACE_SECONDS
+
+    def _run(self):
+        while not self._is_over.wait(_SECONDS):
+            if self.is_failing() and not self._is_over.is_set():
+                self._on_loss()
