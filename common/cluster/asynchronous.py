@@ -78,12 +78,14 @@ class AsynchronousTask(TrainerTask):
         """
 
         def running():
-            return [i for i, state in self._states(range(1, self.count)).items() if state in (ANSWERS, SILENT)]
+            states = self._states(range(1, self.count))
+            return [address for address, state in states.items() if state in (ANSWERS, SILENT)]
 
         try:
             self.wait_until(lambda: not running(), 'workers have not ended')
         except RunError:
-            tf.logging.warning('%s: has not ended for %g seconds; training ends.', self._describe(running()), self._timeout)
+            left = self._members.listed(running())
+            tf.logging.warning('%s: has not ended for %g seconds; training ends.', left, self._timeout)
         self._run(lambda notices: [end.assign(number) for end in notices.ends])
         self.end_watch()
 

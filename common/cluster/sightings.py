@@ -51,6 +51,11 @@ class Sightings:
         self.troubles, self.outages = {}, {}
 
     @property
+    def is_cut_off(self) -> bool:
+        """Whether the host of a task cannot be reached."""
+        return any(trouble.is_cut_off for trouble in self.troubles.values())
+
+    @property
     def has_trained(self) -> bool:
         return self._last_step is not None
 

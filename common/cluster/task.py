@@ -11,16 +11,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.cluster.probe import (
-    ANSWERS,
-    FOREIGN,
-    LOST,
-    SILENT,
-    UNKNOWN,
-    UNREACHABLE,
-    host_and_port,
-    probe_all,
-)
+from estimator_trainer.common.cluster.members import Members
+from estimator_trainer.common.cluster.probe import ANSWERS, FOREIGN, probe_all
 from estimator_trainer.common.cluster.server import start_server
 from estimator_trainer.common.cluster.tf_config import ClusterConfig, task_name
 from estimator_trainer.common.cluster.training_task import TrainingTask
@@ -33,14 +25,7 @@ _REMINDER_SECONDS = 20
 _END_SECONDS = 3
 _LOOK_SECONDS = 1
 _SEARCH_SECONDS = 5  # Until a task that has failed has ended.
-_LONG_SECONDS = 10  # No step of a task that is lost takes this long, unless it waits for another.
 _SEED_STEP = 1000003  # A prime, so that similar seeds of different tasks do not collide.
-_FAILED = {  # Texts for one task, and for several.
-    LOST: ('is lost', 'are lost'),
-    SILENT: ('does not answer', 'do not answer'),
-    UNREACHABLE: ('cannot be reached', 'cannot be reached'),
-}
-_OTHER_PROGRAM = 'another program answers there: correct the address, or end that program'
 RESTART = 'restart all tasks to resume from the latest checkpoint'
 
 
@@ -73,6 +58,7 @@ class Task:
         self._timeout = timeout
         self._names = [task_name(*member) for member in config.members]
         self._addresses = [config.addresses[job][i] for job, i in config.members]
+        self._members = Members(dict(zip(self._addresses, self._names)), self._addresses[self.index])
         self.target = start_server(config, session_config)
 
     def end_watch(self) -> None:
@@ -84,16 +70,13 @@ class Task:
         """Waits until other tasks are reachable; afterwards, the loss of a watched one aborts waiting for it."""
         deadline = time.monotonic() + self._timeout
         reminder = time.monotonic() + _REMINDER_SECONDS
-        while missing := {i: state for i, state in self._states(awaited).items() if state != ANSWERS}:
-            if foreign := [i for i, state in missing.items() if state == FOREIGN]:
-                raise RunError(f'{self._source}: {self._describe_failed(FOREIGN, foreign)}: {_OTHER_PROGRAM}')
+        while missing := {address: state for address, state in self._states(awaited).items() if state != ANSWERS}:
+            if FOREIGN in missing.values():
+                raise RunError(f'{self._source}: {self._members.describe_foreign(missing)}')
             if time.monotonic() > deadline:
-                raise RunError(f'{self._source}: {self._describe_missing(missing)}')
+                raise RunError(f'{self._source}: {self._members.describe_missing(missing, self._timeout)}')
             if time.monotonic() > reminder:
-                unknown = [i for i, state in missing.items() if state == UNKNOWN]
-                tf.logging.info(
-                    'Waiting for %s.%s', self._describe(missing), f' {self._describe_unknown(unknown)}.' if unknown else ''
-                )
+                tf.logging.info('Waiting: %s.', self._members.describe(missing))
                 reminder += _REMINDER_SECONDS
             time.sleep(_RETRY_SECONDS)
         self._watch = Watch(self._timeout, self._on_loss)
@@ -161,7 +144,7 @@ class Task:
             if sightings.has_trained and sightings.outages and (lost := self._wait_for_return(sightings)):
                 return ConnectionLost(f'{lost}: all tasks restart from the latest checkpoint')
             if culprits := sightings.culprits():
-                return RunError(self._describe_culprits(culprits, sightings))
+                return RunError(f'{self._members.describe_culprits(culprits, sightings)}: {RESTART}')
         if isinstance(error, tf.errors.DeadlineExceededError) or self._watch.is_late:
             return RunError(
                 f'another task has not answered for {self._timeout:g} seconds: {RESTART}; if a task is that slow, for example '
@@ -185,48 +168,16 @@ class Task:
     def _wait_for_return(self, sightings):
         """Waits until the hosts of all tasks can be reached again, and returns what has happened; '' after the timeout."""
         start = min(start for start, _ in sightings.outages.values())
-        while any(trouble.is_cut_off for trouble in sightings.troubles.values()):
+        if sightings.is_cut_off:
+            culprits = self._members.describe_troubles(sightings.culprits())
+            tf.logging.warning('%s; waiting for up to %g seconds (--cluster_timeout).', culprits, self._timeout)
+        while sightings.is_cut_off:
             if time.monotonic() > start + self._timeout:
                 return ''
             time.sleep(_LOOK_SECONDS)
             self._watch.look(self._needed)
-        lost = [self._addresses.index(address) for address in sightings.outages]
         seconds = max(end for _, end in sightings.outages.values()) - start
-        return f'the connection to {self._describe(sorted(lost))} was lost for {seconds:.0f} s'
-
-    def _describe_culprits(self, culprits, sightings):
-        tasks = {i: culprits[address] for i, address in enumerate(self._addresses) if address in culprits}
-        states = dict.fromkeys(trouble.state for trouble in tasks.values())
-        parts = [self._describe_failed(state, [i for i in tasks if tasks[i].state == state]) for state in states]
-        waited = min(sightings.waited(trouble) for trouble in culprits.values())
-        if LOST in states and waited > _LONG_SECONDS:
-            parts[-1] += f', after {waited:.0f} s without a step'
-            parts[-1] += ', perhaps because they could not reach one another' if len(tasks) > 1 else ''
-        logs = 'their own logs' if len(tasks) > 1 else 'its own log'
-        return f'{", and ".join(parts)}; {logs} may say why: {RESTART}'
-
-    def _describe_failed(self, state, tasks):
-        """Describes tasks of one state, see common/cluster/probe.py."""
-        if state == FOREIGN:
-            parts = [host_and_port(self._addresses[i]) for i in tasks]
-            return ', '.join(f"port {port} of {host} is not TensorFlow's" for host, port in parts)
-        if state == UNKNOWN:
-            return self._describe_unknown(tasks)
-        how = _FAILED[state][len(tasks) > 1]
-        return f'{self._describe(tasks)} {how}' + (f' from {self._describe([self.index])}' if state == UNREACHABLE else '')
-
-    def _describe_unknown(self, tasks):
-        hosts = dict.fromkeys(host_and_port(self._addresses[i])[0] for i in tasks)
-        return f'unknown host{"s" if len(hosts) > 1 else ""}: {", ".join(hosts)}'
-
-    def _describe_missing(self, missing):
-        """Describes tasks, {index: state}, that were awaited for the timeout."""
-        unknown = [i for i, state in missing.items() if state == UNKNOWN]
-        parts = [f'{self._describe_unknown(unknown)}, of {self._describe(unknown)}'] if unknown else []
-        if others := [i for i in missing if i not in unknown]:
-            parts.append(f'{self._describe(others)} cannot be reached from {self._describe([self.index])}')
-        cure = 'check that it runs and that its address is right'
-        return f'{", and ".join(parts)} for {self._timeout:g} seconds (--cluster_timeout): {cure}'
+        return f'the connection to {self._members.listed(sightings.outages)} was lost for {seconds:.0f} s'
 
     @contextlib.contextmanager
     def session(self) -> Iterator[tf.Session]:
@@ -249,13 +200,8 @@ class Task:
         return result
 
     def _states(self, tasks):
-        """Returns {index: state} of other tasks, see common/cluster/watch.py."""
-        others = {i: self._addresses[i] for i in tasks if i != self.index}
-        found = probe_all(others.values())
-        return {i: found[address] for i, address in others.items()}
-
-    def _describe(self, tasks):
-        return ', '.join(f'{self._names[i]} ({self._addresses[i]})' for i in tasks)
+        """Returns {address: state} of other tasks, see common/cluster/probe.py."""
+        return probe_all(self._addresses[i] for i in tasks if i != self.index)
 
 
 class TrainerTask(Task, TrainingTask):

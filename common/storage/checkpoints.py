@@ -221,7 +221,7 @@ def new_checkpoints(directory: str, last_step: int, timeout: int = 0) -> Iterato
 
 
 def _check_access(directory):
-    """Raises RunError if this user may not read a local directory or its checkpoints, for which TensorFlow would wait forever."""
+    """Raises RunError if this user may not read a local directory or its checkpoints: TensorFlow would wait forever."""
     try:
         names = names_in(directory)
         for name in [] if is_remote(directory) else filter(_CHECKPOINT.fullmatch, names):

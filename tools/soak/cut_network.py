@@ -1,13 +1,12 @@
-"""Trains in a cluster of network namespaces, and disconnects one of them.
+"""Trains in a cluster of three hosts, network namespaces, with each of several faults of the network.
 
-    sudo python -m tools.soak.cut_network
+    sudo python -m tools.soak.cut_network [FAULT ...]
 
-Requires Linux, root and iproute2. Packets are dropped silently, as by a failing switch.
+Requires Linux, root and iproute2. Packets are dropped silently, as by a failing switch or a firewall.
 """
 
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,99 +15,86 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 from tests.cluster import tiny_data
 from tests.cluster.tasks import TINY, Run
+from tests.shared import assert_equal
 from tools.soak.bounded import end_after
+from tools.soak.network import Network
 
-_TIMEOUT = 15  # Seconds.
-_HUB = 'cut-hub'
 _HOSTS = {'chief0': '10.77.0.1', 'worker0': '10.77.0.2', 'worker1': '10.77.0.3'}
 _CLUSTER = {'chief': ['10.77.0.1:2222'], 'worker': ['10.77.0.2:2222', '10.77.0.3:2222']}
-_FLAGS = (
-    *TINY,
-    '--train_steps=100000',
-    '--save_checkpoints_steps=10',
-    f'--cluster_timeout={_TIMEOUT}',
-    '--hparams=batch_size=12',
-)
+_FLAGS = (*TINY, '--train_steps=1000', '--save_checkpoints_steps=20', '--schedule=train', '--hparams=batch_size=12')
+_AT_STEP = 50
+_FIREWALL = [('*', '*', 'new')]
 
 
-def ip(*arguments, namespace=_HUB):
-    """Runs a command of iproute2 in a network namespace."""
-    subprocess.run(['ip', '-n', namespace, *arguments], check=True)
+def _cut(host):
+    return [(host, '*', 'all'), ('*', host, 'all')]
 
 
-def set_up():
-    """Creates a namespace per task, and one with a bridge between them."""
-    subprocess.run(['ip', 'netns', 'add', _HUB], check=True)
-    ip('link', 'add', 'bridge', 'type', 'bridge')
-    ip('link', 'set', 'bridge', 'up')
-    for name, host in _HOSTS.items():
-        subprocess.run(['ip', 'netns', 'add', f'cut-{name}'], check=True)
-        ip('link', 'add', name, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', f'cut-{name}')
-        ip('link', 'set', name, 'master', 'bridge', 'up')
-        ip('addr', 'add', f'{host}/24', 'dev', 'eth0', namespace=f'cut-{name}')
-        for device in ('lo', 'eth0'):
-            ip('link', 'set', device, 'up', namespace=f'cut-{name}')
+# Name: rules, seconds until they end, --cluster_timeout, and the tasks that each message must name one of, () if all finish.
+_FAULTS = {
+    'a firewall refuses new connections': (_FIREWALL, 60, 5, ()),
+    'worker 1 is cut off for 5 s': (_cut('worker1'), 5, 90, ()),
+    'worker 1 is cut off for 25 s': (_cut('worker1'), 25, 90, ()),
+    'worker 1 is cut off for 60 s': (_cut('worker1'), 60, 90, ()),
+    'the chief is cut off for 25 s': (_cut('chief0'), 25, 90, ()),
+    'worker 1 is cut off': (_cut('worker1'), None, 15, ('worker1',)),
+    'the chief is cut off': (_cut('chief0'), None, 15, ('chief0',)),
+    'nothing from worker 1 to worker 0': ([('worker1', 'worker0', 'all')], None, 15, ('worker0', 'worker1')),
+    'nothing from worker 1 to the chief': ([('worker1', 'chief0', 'all')], None, 15, ('worker1', 'chief0')),
+    'nothing from worker 1': ([('worker1', '*', 'all')], None, 15, ('worker1',)),
+    'nothing to worker 1': ([('*', 'worker1', 'all')], None, 15, ('worker1',)),
+}
 
 
-def tear_down():
-    for name in [_HUB, *(f'cut-{name}' for name in _HOSTS)]:
-        subprocess.run(['ip', 'netns', 'delete', name], check=False, stderr=subprocess.DEVNULL)
+def train(directory, data, rules, seconds, timeout):
+    """Trains, with a fault after some steps; returns the Run, and {task: (seconds until its end, exit code, last line)}."""
+    with Network('cut', _HOSTS) as network:
+        flags = (f'--data_dir={data}', *_FLAGS, f'--cluster_timeout={timeout}')
+        run = Run(directory, _CLUSTER, *flags, environ={'TINY_SECONDS': '0.02'}, popen=network.popen_task)
+        ended = {}
+        try:
+            run.wait_for_step('chief0', _AT_STEP)
+            network.drop(*rules)
+            start = time.monotonic()
+            while len(ended) < len(run.processes) and time.monotonic() < start + 300:
+                if seconds and time.monotonic() > start + seconds:
+                    network.drop()
+                for name, process in run.processes.items():
+                    if name not in ended and process.poll() is not None:
+                        ended[name] = (round(time.monotonic() - start, 1), process.returncode, run.error(name))
+                time.sleep(0.1)
+        finally:
+            run.kill()
+    return run, ended
 
 
-def start(command, env, **options):
-    """Starts a task in the namespace of its address."""
-    task = json.loads(env['TF_CONFIG'])['task']
-    return subprocess.Popen(['ip', 'netns', 'exec', f'cut-{task["type"]}{task["index"]}', *command], env=env, **options)
-
-
-def cut_off(victim, directory):
-    """Trains, and disconnects a task after some steps.
-
-    Returns:
-      dict: {task: (seconds until its end, exit code, last line of its log)}.
-    """
-    data = directory / 'data'
-    tiny_data.write(data)
-    run = Run(directory, _CLUSTER, f'--data_dir={data}', *_FLAGS, environ={'TINY_SECONDS': '0.02'}, popen=start)
-    ended = {}
-    try:
-        run.wait_for_step('chief0', 10)
-        ip('link', 'set', victim, 'nomaster')
-        cut = time.monotonic()
-        while len(ended) < len(run.processes) and time.monotonic() < cut + 10 * _TIMEOUT:
-            for name, process in run.processes.items():
-                if name not in ended and process.poll() is not None:
-                    ended[name] = (round(time.monotonic() - cut, 1), process.returncode, run.error(name))
-            time.sleep(0.1)
-    finally:
-        run.kill()
-    return ended
-
-
-def is_right(victim, ended):
-    """Whether all have ended with exit code 1, each naming a task on the other side of the cut."""
-    others = set(_HOSTS) - {victim}
+def is_right(ended, named, run, expected):
+    """Whether all have finished with the expected weights, or ended with exit code 1, each naming another task at fault."""
+    if not named:
+        assert_equal(run.weights(), expected)
+        return [code for _, code, _ in ended.values()] == [0] * len(_HOSTS)
     return set(ended) == set(_HOSTS) and all(
-        code == 1 and any(_HOSTS[lost] in text for lost in (others if name == victim else [victim]))
+        code == 1 and any(_HOSTS[lost] in text for lost in (named if set(named) - {name} else _HOSTS) if lost != name)
         for name, (_, code, text) in ended.items()
     )
 
 
-def main():
-    end_after(15)
+def main(names):
+    end_after(40)
     is_all_right = True
-    for victim in ('worker1', 'chief0'):
-        tear_down()
-        set_up()
-        try:
-            with tempfile.TemporaryDirectory() as directory:
-                ended = cut_off(victim, pathlib.Path(directory))
-        finally:
-            tear_down()
-        print(json.dumps({'cut off': victim, 'right': is_right(victim, ended), **ended}, indent=2))
-        is_all_right = is_all_right and is_right(victim, ended)
+    with tempfile.TemporaryDirectory() as folder:
+        directory = pathlib.Path(folder)
+        data = tiny_data.write(directory / 'data')
+        expected = train(directory / 'undisturbed', data, [], None, 60)[0].weights()
+        for name in names or _FAULTS:
+            rules, seconds, timeout, named = _FAULTS[name]
+            run, ended = train(directory / name.replace(' ', '_'), data, rules, seconds, timeout)
+            found = is_right(ended, named, run, expected)
+            lost = [line for task in ended for line in run.log(task).splitlines() if 'the connection to' in line]
+            print(json.dumps({'fault': name, 'right': found, **ended, 'connections': lost}, indent=2), flush=True)
+            is_all_right = is_all_right and found
     sys.exit(not is_all_right)
 
 
 if __name__ == '__main__':
-    main()
+    main(sys.argv[1:])

@@ -46,6 +46,11 @@ class Network:
         """Starts a process on a host."""
         return subprocess.Popen(['ip', 'netns', 'exec', self.namespace(host), *command], **options)
 
+    def popen_task(self, command: list[str], env: dict[str, str], **options) -> subprocess.Popen:
+        """Starts a task of a cluster on the host of its name, such as worker0."""
+        task = json.loads(env['TF_CONFIG'])['task']
+        return self.popen(f'{task["type"]}{task["index"]}', command, env=env, **options)
+
     def drop(self, *rules: tuple[str, str, str | float]) -> None:
         """Drops from now on only what the rules say: (from, to, kind), see tools/soak/switch.py."""
         self._switch.stdin.write(json.dumps(rules) + '\n')
