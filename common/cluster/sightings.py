@@ -5,7 +5,9 @@ import dataclasses
 
 from estimator_trainer.common.cluster.probe import ANSWERS, FOREIGN, LOST, UNKNOWN, UNREACHABLE
 
+_OUTAGE_SECONDS = 10  # TCP bridges shorter ones.
 _QUIET_SECONDS = 3
+_REPEAT_SECONDS = 30
 _TOGETHER_SECONDS = 3  # A round of questions takes up to 2 seconds.
 
 
@@ -82,11 +84,23 @@ class Sightings:
         self.troubles, self.outages = troubles, outages
 
     def has_loss(self, now: float, timeout: float) -> bool:
-        """Whether a task has ended, or has not answered for the timeout."""
-        return any(
+        """Whether a task has ended, or has not answered for the timeout, or steps do not go on after an outage."""
+        return self._has_stalled(now) or any(
             trouble.state in (LOST, FOREIGN) and trouble.times > 1 or now > trouble.since + timeout
             for trouble in self.troubles.values()
         )
+
+    def _has_stalled(self, now):
+        """Whether gRPC has given up a connection, which it does not tell those who wait for an answer."""
+        if not self.outages or self.is_cut_off:
+            return False
+        seconds = max(end - start for start, end in self.outages.values())
+        # TCP repeats what was lost within twice the time of the outage.
+        return seconds > _OUTAGE_SECONDS and now > max(end for _, end in self.outages.values()) + min(seconds, _REPEAT_SECONDS)
+
+    def is_long_cut_off(self, now: float) -> bool:
+        """Whether the host of a task has been unreachable for so long that users should know."""
+        return any(trouble.is_cut_off and now > trouble.since + _OUTAGE_SECONDS for trouble in self.troubles.values())
 
     def culprits(self) -> dict[str, Trouble]:
         """Returns the troubles that began first."""

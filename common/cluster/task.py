@@ -51,7 +51,6 @@ class Task:
         self.num_servers = len(config.members) - self.count
         self.session_config = session_config
         self._source = config.source
-        self._watch = Watch(timeout, self._on_loss)
         self._is_judging = threading.Lock()
         self._has_reset = False
         self._has_ended = threading.Event()
@@ -59,6 +58,7 @@ class Task:
         self._names = [task_name(*member) for member in config.members]
         self._addresses = [config.addresses[job][i] for job, i in config.members]
         self._members = Members(dict(zip(self._addresses, self._names)), self._addresses[self.index])
+        self._watch = Watch(self._members, timeout, self._on_loss)
         self.target = start_server(config, session_config)
 
     def end_watch(self) -> None:
@@ -79,7 +79,7 @@ class Task:
                 tf.logging.info('Waiting: %s.', self._members.describe(missing))
                 reminder += _REMINDER_SECONDS
             time.sleep(_RETRY_SECONDS)
-        self._watch = Watch(self._timeout, self._on_loss)
+        self._watch = Watch(self._members, self._timeout, self._on_loss)
         self._watch.start([self._addresses[i] for i in watched if i != self.index])
 
     def set_deadline(self, steps: int) -> None:
@@ -168,9 +168,6 @@ class Task:
     def _wait_for_return(self, sightings):
         """Waits until the hosts of all tasks can be reached again, and returns what has happened; '' after the timeout."""
         start = min(start for start, _ in sightings.outages.values())
-        if sightings.is_cut_off:
-            culprits = self._members.describe_troubles(sightings.culprits())
-            tf.logging.warning('%s; waiting for up to %g seconds (--cluster_timeout).', culprits, self._timeout)
         while sightings.is_cut_off:
             if time.monotonic() > start + self._timeout:
                 return ''

@@ -5,6 +5,9 @@ import math
 import threading
 import time
 
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.cluster.members import Members
 from estimator_trainer.common.cluster.probe import probe_all
 from estimator_trainer.common.cluster.sightings import Sightings
 
@@ -19,12 +22,15 @@ class Watch:
     TensorFlow reports a lost task to its receivers, but not to tasks that wait for it to fetch.
 
     Args:
+      members: for the messages.
       timeout: seconds after which a silent task or an unfinished step counts as failed.
       on_loss: called in its own thread, every second until `stop`, as a new wait may have begun since.
     """
 
-    def __init__(self, timeout: float, on_loss: Callable[[], None]):
+    def __init__(self, members: Members, timeout: float, on_loss: Callable[[], None]):
+        self._members = members
         self._addresses: Collection[str] = ()
+        self._has_told = False  # Of an outage.
         self._timeout = timeout
         self._on_loss = on_loss
         self._sightings = Sightings()
@@ -74,7 +80,15 @@ class Watch:
         """Whether a task is lost or silent, or the step exceeds its deadline. Asks the tasks if no steps complete."""
         is_quiet = self._sightings.is_quiet(time.monotonic())
         has_loss = not is_quiet and self.look(self._addresses).has_loss(time.monotonic(), self._timeout)
+        self._tell_of_outage()
         return has_loss or time.monotonic() > self._deadline + _GRACE_SECONDS
+
+    def _tell_of_outage(self):
+        is_cut_off = self._sightings.is_long_cut_off(time.monotonic())
+        if is_cut_off and not self._has_told:
+            culprits = self._members.describe_troubles(self._sightings.culprits())
+            tf.logging.warning('%s; waiting for up to %g seconds (--cluster_timeout).', culprits, self._timeout)
+        self._has_told = is_cut_off
 
     def _run(self):
         while not self._is_over.wait(_SECONDS):

@@ -3,12 +3,15 @@
 import concurrent.futures
 import json
 import sys
+import types
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.cluster import synchronous, tf_config
+from estimator_trainer.common.cluster import synchronous, tf_config, watch
+from estimator_trainer.common.cluster import task as cluster_task
+from estimator_trainer.common.cluster.probe import ANSWERS, LOST, UNREACHABLE
 from estimator_trainer.common.errors import RunError, UsageError
 from tests import forked
 from tests.cluster.tasks import addresses
@@ -172,3 +175,43 @@ def test_tasks_that_are_not_there_or_do_not_answer_are_named_after_the_timeout()
     cluster = addresses(worker=2)
     (message,) = meet_in_vain([(cluster, 'worker', i, 2.0) for i in range(2)], 1)
     assert 'another task has not answered for 2 seconds: restart all tasks' in message
+
+
+@pytest.mark.parametrize(
+    'states, text',
+    [
+        ([UNREACHABLE, UNREACHABLE, ANSWERS], 'the connection to {} was lost for 40 s: all tasks restart from the latest ch'),
+        ([UNREACHABLE, LOST], 'the connection to {} was lost for 20 s: all tasks restart from the latest ch'),  # It restarts.
+        ([UNREACHABLE] * 10, '{} cannot be reached from chief ({own}); its own log may say why: restart all tasks to resume'),
+        ([LOST], '{} is lost; its own log may say why: restart all tasks to resume'),
+    ],
+)
+def test_tasks_restart_by_themselves_if_a_host_returns_within_the_timeout(monkeypatch, states, text):
+    cluster = addresses(chief=1, worker=1)
+    (address,), (own,), left = cluster['worker'], cluster['chief'], iter(states)
+    task = make_task(cluster, 'chief', 0)
+    now = [1000.0]  # Each look takes 20 seconds.
+
+    def ask(unused_addresses):
+        now[0] += 20
+        return {address: next(left)}
+
+    monkeypatch.setattr(watch, 'probe_all', ask)
+    clock = types.SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: None)
+    monkeypatch.setattr(watch, 'time', clock)
+    monkeypatch.setattr(cluster_task, 'time', clock)
+    task.set_deadline(1)
+    task.complete_step()
+    assert str(task.loss()).startswith(text.format(f'worker 0 ({address})', own=own))
+
+
+def test_an_error_after_the_reset_of_a_session_is_a_loss(monkeypatch):
+    task = make_task(addresses(chief=1, worker=1), 'chief', 0)
+    monkeypatch.setattr(task, 'loss', lambda error: RunError('it is lost'))
+    error = tf.errors.InternalError(None, None, 'Invalid variable reference.')
+    with pytest.raises(tf.errors.InternalError), task.naming_lost_tasks():
+        raise error
+    monkeypatch.setattr(tf.Session, 'reset', lambda *unused: None)
+    task._on_loss()
+    with pytest.raises(RunError, match='it is lost'), task.naming_lost_tasks():
+        raise error

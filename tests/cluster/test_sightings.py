@@ -37,6 +37,9 @@ def test_nobody_is_asked_while_steps_complete_in_twice_their_time():
         ([(104, FOREIGN, ANSWERS), (105, FOREIGN, ANSWERS)], True),
         *(([(104, ANSWERS, state), (114, ANSWERS, state)], False) for state in (SILENT, UNREACHABLE, UNKNOWN)),
         *(([(104, ANSWERS, state), (115, ANSWERS, state)], True) for state in (SILENT, UNREACHABLE, UNKNOWN)),
+        ([(104, UNREACHABLE, ANSWERS), (106, ANSWERS, ANSWERS), (140, ANSWERS, ANSWERS)], False),  # TCP bridges it.
+        ([(112, UNREACHABLE, ANSWERS), (114, ANSWERS, ANSWERS), (124, ANSWERS, ANSWERS)], False),  # TCP may still repeat.
+        ([(112, UNREACHABLE, ANSWERS), (114, ANSWERS, ANSWERS), (125, ANSWERS, ANSWERS)], True),  # gRPC has given up.
         ([(104, ANSWERS, SILENT), (112, ANSWERS, ANSWERS), (114, ANSWERS, SILENT), (120, ANSWERS, SILENT)], False),
     ],
 )

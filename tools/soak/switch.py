@@ -1,7 +1,8 @@
 """A network switch in user space that drops what it is told to; `Network` starts it: switch.py INTERFACE ...
 
 Each line on stdin replaces the rules: a JSON list of [from, to, kind], of interfaces or '*' for all. The kind is 'all', for all
-frames, 'new' for the first packet of TCP connections, as a firewall drops them, or a number: the part that is lost at random.
+frames, 'new' for the first packet of TCP connections, as a firewall drops them, 'old' for connections that began before the
+rules, or a number: the part that is lost at random.
 """
 
 import json
@@ -23,10 +24,21 @@ def begins_connection(frame: bytes) -> bool:
     return flags & 0x12 == 0x02  # SYN without ACK.
 
 
-def is_dropped(rules, sender, receiver, frame):
+def connection_of(frame: bytes) -> frozenset[bytes] | None:
+    """Returns the two ends of the TCP connection of a frame, or None."""
+    if frame[12:14] != b'\x08\x00' or frame[23] != socket.IPPROTO_TCP:
+        return None
+    ports = 14 + 4 * (frame[14] & 15)
+    return frozenset([frame[26:30] + frame[ports : ports + 2], frame[30:34] + frame[ports + 2 : ports + 4]])
+
+
+def is_dropped(rules, sender, receiver, frame, begun):
+    connection = connection_of(frame)
     for start, end, kind in rules:
         if start in ('*', sender) and end in ('*', receiver):
             if kind == 'all' or kind == 'new' and begins_connection(frame):
+                return True
+            if kind == 'old' and connection and connection not in begun:
                 return True
             if isinstance(kind, float) and random.random() < kind:
                 return True
@@ -42,7 +54,7 @@ def open_interface(name):
 
 def main(names):
     sockets = {name: open_interface(name) for name in names}
-    places, rules = {}, []  # The interface of each hardware address.
+    places, rules, begun = {}, [], set()  # The interface of each hardware address; connections since the rules.
     with selectors.DefaultSelector() as selector:
         for name, each in sockets.items():
             selector.register(each, selectors.EVENT_READ, name)
@@ -54,7 +66,7 @@ def main(names):
                     line = sys.stdin.readline()
                     if not line:
                         return
-                    rules = json.loads(line)
+                    rules, begun = json.loads(line), set()
                     print('done', flush=True)
                     continue
                 data, (_, _, kind, *_) = sockets[key.data].recvfrom(_MAX_FRAME)
@@ -62,9 +74,11 @@ def main(names):
                 if kind == _OUTGOING:
                     continue
                 places[frame[6:12]] = key.data
+                if begins_connection(frame):
+                    begun.add(connection_of(frame))
                 to = places.get(frame[:6])
                 for receiver in [to] if to else set(names) - {key.data}:
-                    if receiver != key.data and not is_dropped(rules, key.data, receiver, frame):
+                    if receiver != key.data and not is_dropped(rules, key.data, receiver, frame, begun):
                         sockets[receiver].send(data)
 
 
