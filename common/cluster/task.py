@@ -154,11 +154,14 @@ class Task:
         reason = f' ({cause})' if cause else ''
         return RunError(f'another task has failed{reason}; its own log may say why: {RESTART}')
 
+    @property
+    def _needed(self):
+        """The addresses of the tasks that must not be lost: with parameter servers, workers may come and go."""
+        tasks = [0, *range(self.count, len(self._names))] if self.num_servers else range(len(self._names))
+        return [self._addresses[i] for i in tasks if i != self.index]
+
     def _search(self, error):
         """Returns what was seen of the others, whose end may take a while after their error has arrived."""
-        # With parameter servers, the others continue if a worker has ended or is lost.
-        tasks = [0, *range(self.count, len(self._names))] if self.num_servers else range(len(self._names))
-        self._needed = [self._addresses[i] for i in tasks if i != self.index]
         deadline = time.monotonic() + (0 if error and _cause(error) else _SEARCH_SECONDS)
         while not (sightings := self._watch.look(self._needed)).troubles and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)

@@ -7,11 +7,12 @@ import types
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.cluster import asynchronous, placement
+from estimator_trainer.common.cluster import asynchronous, placement, watch
+from estimator_trainer.common.cluster.probe import ANSWERS, LOST, UNREACHABLE
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from tests.cluster.conftest import HPARAMS, STEPS
 from tests.cluster.tasks import addresses
-from tests.shared import assert_equal, refused
+from tests.shared import assert_equal, failed, refused
 
 ENDLESS = ('--train_steps=100000', '--save_summary_steps=10')
 
@@ -115,3 +116,19 @@ def test_a_server_of_another_run_is_rejected_and_one_whose_chief_leaves_ends():
         theirs, mine = (' '.join([*hosts['chief'], *hosts['ps']]) for hosts in (cluster, other))
         assert error.startswith(f'ps 0 has TF_CONFIG={theirs}, but chief has TF_CONFIG={mine}: start all tasks')
         assert serving.result(60) == 0
+
+
+def test_a_worker_that_has_finished_waits_for_an_answer_of_the_chief_or_tells_that_it_is_lost(monkeypatch):
+    cluster, asked = addresses(chief=1, worker=1, ps=1), []
+    (chief,), answers = cluster['chief'], iter([UNREACHABLE, ANSWERS, LOST, LOST, LOST, LOST, LOST])
+    task = asynchronous.AsynchronousTask(ClusterConfig(cluster, 'worker', 0), 60, None)
+
+    def ask(found):
+        asked.extend(found)
+        return {address: next(answers) if address == chief else ANSWERS for address in found}
+
+    monkeypatch.setattr(watch, 'probe_all', ask)
+    task.check_chief()
+    assert asked == [chief, chief]
+    monkeypatch.setattr(task._watch, '_addresses', [chief])
+    assert failed(task.check_chief).startswith(f'chief ({chief}) is lost; its own log may say why: restart all tasks')
