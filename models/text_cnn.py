@@ -44,7 +44,7 @@ def model(
         [params.metadata['vocabulary_size'], params.embedding_size],
         initializer=tf.random_uniform_initializer(-0.25, 0.25),  # As in the paper.
     )
-    net = tf.gather(table, ids) * tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32)[:, :, None]
+    net = tf.gather(table, ids) * tf.expand_dims(tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32), 2)
     net = tf.concat([_max_over_time(net, lengths, width, params.num_filters) for width in params.filter_widths], 1)
     dropped = dropout(net, params.drop_rate, mode == tf.estimator.ModeKeys.TRAIN)
     return classifier_outputs(
@@ -70,11 +70,12 @@ def _max_over_time(net, lengths, width, count):
         bias = tf.get_variable('bias', [count], initializer=tf.zeros_initializer())
     # Convolutions on CPUs return the wrong shape for no texts, such as a tower's share of a small batch: the mask removes one.
     padded = tf.pad(net, [[0, tf.maximum(1 - batch, 0)], [0, tf.maximum(width - length, 0)], [0, 0]])
+    rows = tf.reshape(padded, [-1, 1, tf.maximum(length, width), size])  # TFLite must know the last dimension.
     filters = tf.reshape(kernel, [1, width, size, count])
-    convolved = tf.squeeze(tf.nn.conv2d(tf.expand_dims(padded, 1), filters, 1, 'VALID'), 1)
+    convolved = tf.squeeze(tf.nn.conv2d(rows, filters, 1, 'VALID'), 1)
     activations = tf.nn.relu(tf.nn.bias_add(convolved, bias))
     is_in_text = tf.sequence_mask(tf.maximum(lengths - width + 1, 1), tf.shape(activations)[1], tf.float32)
-    return tf.reduce_max(activations * is_in_text[:, :, None], 1)  # A ReLU is never below 0.
+    return tf.reduce_max(activations * tf.expand_dims(is_in_text, 2), 1)  # A ReLU is never below 0.
 
 
 def _check(params, text):

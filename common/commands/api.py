@@ -15,7 +15,7 @@ on both. In the main thread, Ctrl-C during training saves a checkpoint before it
 `train` again with the same arguments, or `run.train()`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import functools
 import json
@@ -337,16 +337,31 @@ class Run:
             with tf.io.gfile.GFile(path) as file:
                 return [json.loads(line) for line in file]
 
-    def export(self, checkpoint: str | None = None, **options: Any) -> str:
-        """Writes a SavedModel below output_dir/export, and returns its directory.
+    def export(
+        self,
+        checkpoint: str | None = None,
+        format: str | Sequence[str] = 'saved_model',
+        quantize: str | None = None,
+        **options: Any,
+    ) -> str | dict[str, str]:
+        """Exports the model below output_dir/export, after comparing it with the checkpoint.
 
         Args:
           checkpoint, **options: as for `evaluate`.
+          format: 'saved_model', 'onnx' or 'tflite', or a list of them; see docs/export.md.
+          quantize: 'int8' or 'float16', of the ONNX and TFLite files.
+
+        Returns:
+          The directory of a SavedModel, or the path of a file; {format: path} if `format` is a list.
 
         Raises:
-          UsageError, RunError: the model cannot be exported, or as for `evaluate`.
+          UsageError, RunError: the model cannot be exported, loses more than the tolerance, or as for `evaluate`.
         """
-        return self._execute({'schedule': 'export', 'checkpoint': checkpoint}, options)['export']
+        formats = [format] if isinstance(format, str) else list(format)
+        fixed = {'schedule': 'export', 'checkpoint': checkpoint, 'format': formats, 'quantize': quantize}
+        found = self._execute(fixed, options)
+        paths = {name: found['export' if name == 'saved_model' else name] for name in formats}
+        return paths[format] if isinstance(format, str) else paths
 
     def report(self, split: str | None = None, checkpoint: str | None = None) -> str:
         """Writes output_dir/report.html, and returns its path, as which a notebook shows it; requires the package jinja2.

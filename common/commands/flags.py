@@ -103,6 +103,8 @@ def _check_flag(FLAGS, name, entry):
         raise UsageError('--overwrite starts over, and --from_step goes on from a checkpoint: give one of the two')
     if name == 'debug_numerics' and flag.value and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics is incompatible with --schedule=export: the checks would become part of the model')
+    if name == 'quantize' and flag.value and {*FLAGS.format} <= {'saved_model'}:
+        raise UsageError(f'--quantize={flag.value} makes ONNX and TFLite files smaller: add --format=onnx or --format=tflite')
     if name == 'local_cluster' and flag.value:
         local_tasks.parse(flag.value)
         if paths.is_remote(FLAGS.output_dir or ''):

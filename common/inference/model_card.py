@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import listed
 from estimator_trainer.common.files import dumps, write, write_json
+from estimator_trainer.common.inference.hub_header import make_header
 from estimator_trainer.common.inference.requests import write_requests
 from estimator_trainer.common.storage.metrics import read_metrics
 from estimator_trainer.hparams.build import HParams
@@ -59,21 +60,27 @@ def versions() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def extra_assets(
+def card_files(
     card: Mapping[str, Any],
     class_names: list[str] | None,
-    inputs: Mapping[str, tf.TensorSpec],
+    name: str,
+    inputs: Mapping[str, tf.TensorSpec] | None = None,
     form: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, str]]:
-    """Yields {name in assets.extra: path} of temporary files.
+    """Yields {name beside an exported model: path} of temporary files.
 
-    They are model_card.json, the same in Markdown as model_card.md, class_names.txt, one per line, and form.json, what the page
-    of a server asks for, if known, and the files of `write_requests` for the inputs of the default signature, if these are.
+    They are model_card.json, the same in Markdown, with the header of `make_header`, class_names.txt, one per line, and form.json,
+    what the page of a server asks for, if known, and the files of `write_requests` for the inputs of the default signature, if
+    these are given.
+
+    Args:
+      card: of `make_card`, with 'format' and 'task', as for `make_header`, and the optional items of `to_markdown`.
+      name: that of the card in Markdown.
     """
     with tempfile.TemporaryDirectory() as directory:
-        assets = {name: os.path.join(directory, name) for name in ('model_card.json', 'model_card.md')}
+        assets = {file: os.path.join(directory, file) for file in ('model_card.json', name)}
         write_json(assets['model_card.json'], card)
-        write(assets['model_card.md'], to_markdown(card, class_names or []))
+        write(assets[name], make_header(card) + to_markdown(card, class_names or []))
         if form:
             assets['form.json'] = os.path.join(directory, 'form.json')
             write_json(assets['form.json'], form)
@@ -84,7 +91,11 @@ def extra_assets(
 
 
 def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
-    """Returns a model card as Markdown, with the hyper-parameters that differ from the framework's defaults."""
+    """Returns a model card as Markdown, with the hyper-parameters that differ from the framework's defaults.
+
+    Optional items of the card are 'quantize', a choice of --quantize; 'inputs' and 'outputs', {name: {'dtype', 'shape'}};
+    'example', lines of Python; and 'comparison', {name: value}, or a text that says why there is none.
+    """
     hparams, metrics = card['hparams'], card['metrics']
     chosen = {name: value for name, value in hparams.items() if name not in DEFAULTS or HParams(DEFAULTS)[name] != value}
     names = sorted({name for values in metrics.values() for name in values})
@@ -93,6 +104,7 @@ def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
     facts = {
         'Global step': card['global_step'],
         **({f'{len(class_names)} classes': shown} if class_names else {}),
+        **({'Quantization': card['quantize']} if card.get('quantize') else {}),
         'SHA-256 of the training data': card['data_sha256'] or 'unknown',
     }
     parts = [
@@ -100,6 +112,7 @@ def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
         _table(('', ''), facts.items()),
         '## Metrics',
         _table(('metric', *metrics), numbers) if metrics else 'None: this step was not evaluated.',
+        *_about_file(card),
         '## Hyper-parameters',
         "Those that differ from the framework's defaults; model_card.json has all.",
         _table(('name', 'value'), chosen.items()),
@@ -107,6 +120,25 @@ def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
         _table(('package', 'version'), card['versions'].items()),
     ]
     return '\n\n'.join(parts) + '\n'
+
+
+def _about_file(card):
+    """Returns the paragraphs about the exported file itself, as far as the card has such items."""
+    parts = []
+    if comparison := card.get('comparison'):
+        is_known = isinstance(comparison, Mapping)
+        parts += ['## Compared with the checkpoint', _table(('', ''), comparison.items()) if is_known else _cell(comparison)]
+    if 'inputs' in card:
+        rows = [
+            (kind, name, spec['dtype'], spec['shape'])
+            for kind, key in (('input', 'inputs'), ('output', 'outputs'))
+            for name, spec in card[key].items()
+        ]
+        parts += ['## Inputs and outputs', _table(('', 'name', 'type', 'shape'), rows)]
+        parts += ['Inputs are as the model takes them from its dataset: numbers, prepared as in training.'] * card['prepared']
+    if 'example' in card:
+        parts += ['## Use', f'```python\n{card["example"]}\n```']
+    return parts
 
 
 def _table(titles, rows):

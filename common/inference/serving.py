@@ -70,6 +70,11 @@ def check_exportable(
         with make_session(estimator.config) as session:
             restore(saver, session, checkpoint_path)
         definition = graph.as_graph_def()
+    check_without_python(definition)
+
+
+def check_without_python(definition: tf.GraphDef) -> None:
+    """Raises UsageError if a graph calls Python functions."""
     for node in itertools.chain(definition.node, *(function.node_def for function in definition.library.function)):
         if node.op in ('PyFunc', 'PyFuncStateless', 'EagerPyFunc'):
             raise UsageError(

@@ -37,7 +37,9 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
             predicts=True,
             needs_checkpoint=True,
         ),
-        'export': Schedule('writes a SavedModel below output_dir/export', needs_checkpoint=True),
+        'export': Schedule(
+            'writes a SavedModel, or a model of another --format, below output_dir/export', needs_checkpoint=True
+        ),
         'report': Schedule(
             'writes output_dir/report.html: curves, metrics, the worst mistakes, and what matters',
             predicts=True,

@@ -8,6 +8,7 @@ from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.values import (
     MAX_STEPS,
     check_directory,
+    check_formats,
     check_jsonl,
     check_png,
     check_splits,
@@ -345,6 +346,25 @@ class Options:
         check=check_png,
         schedules=('predict',),
         traits=PATH | NOT_IN_TRIALS,
+    )
+
+    format: Sequence[str] = flag(
+        ('saved_model',),
+        'What to export, of saved_model,onnx,tflite: a SavedModel, with parsing and texts; model.onnx for ONNX Runtime; '
+        'model.tflite for TFLite.',
+        group='Export',
+        check=check_formats,
+        schedules=('export',),
+        traits=NOT_EMPTY | NOT_IN_TRIALS,
+    )
+    quantize: str | None = flag(
+        None,
+        'Make model.onnx and model.tflite smaller: float16 halves the weights; int8 quantizes weights and activations, '
+        'by the range of the latter on examples of the training data.',
+        default_text='none',
+        choices=('int8', 'float16'),
+        schedules=('export',),
+        traits=NOT_IN_TRIALS,
     )
 
     port: int = flag(

@@ -5,6 +5,7 @@ import re
 
 from estimator_trainer.common.errors import UsageError
 
+FORMATS = ('saved_model', 'onnx', 'tflite')
 MAX_STEPS = 2**63 - 1  # TensorFlow counts them in int64.
 
 
@@ -70,6 +71,13 @@ def check_splits(names: Sequence[str]) -> None:
     """Raises UsageError if one of --eval_splits has no name."""
     if '' in names:
         raise UsageError(f'--eval_splits={",".join(names)}: a name is empty')
+
+
+def check_formats(names: Sequence[str]) -> None:
+    """Raises UsageError if one of --format is unknown."""
+    for name in names:
+        if name not in FORMATS:
+            raise UsageError(f'--format={",".join(names)}: {name or "an empty name"} is not one of {", ".join(FORMATS)}')
 
 
 def regular_expression(flag: str) -> Callable[[str], None]:

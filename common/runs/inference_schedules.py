@@ -1,4 +1,4 @@
-"""The schedules that use a trained model: prediction and export; see common/runs/schedules.py."""
+"""The schedule that predicts with a trained model; see common/runs/schedules.py."""
 
 import functools
 import os
@@ -6,23 +6,17 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common import assets
 from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import atomic_path, dumps
-from estimator_trainer.common.inference import serving
 from estimator_trainer.common.inference.contact_sheet import ContactSheet
 from estimator_trainer.common.inference.input_files import open_files
-from estimator_trainer.common.inference.model_card import extra_assets, make_card
 from estimator_trainer.common.inference.prediction import predict_files, predict_split
-from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.size import count_examples
-from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset
+from estimator_trainer.common.runs import chosen_checkpoint
 from estimator_trainer.common.runs.experiment import Experiment
-from estimator_trainer.common.serving.served import form_of_export
-from estimator_trainer.common.storage import checkpoints, export_versions
-from estimator_trainer.common.storage.restore import CheckpointGone
+from estimator_trainer.common.storage import checkpoints
 
 
 def predict(experiment: Experiment) -> dict[str, Any]:
@@ -93,40 +87,3 @@ def check_finite(source: DataSource, split: str) -> None:
     """Raises UsageError if the split to predict is infinite, as far as that is known before it is read."""
     if not source.has_input_fn() and count_examples(source, split, at_most=1) == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--predict_split={split}: the split is infinite')
-
-
-def export(experiment: Experiment) -> dict[str, Any]:
-    """Writes a SavedModel under output_dir/export; see common/inference/serving.py for its signatures.
-
-    Its directory assets.extra has a model card, class names, an example request and a warmup request.
-    """
-    output_dir, options = experiment.estimator.model_dir, experiment.options
-    return chosen_checkpoint.use(output_dir, options.checkpoint, functools.partial(_export, experiment))
-
-
-def _export(experiment, checkpoint):
-    estimator = experiment.estimator
-    serving_input_fn = serving.make_serving_input_fn(experiment.source)
-    serving.check_exportable(estimator, serving_input_fn, checkpoint)
-    inputs = serving.request_specs(experiment.source)
-    directory = os.path.join(estimator.model_dir, 'export')
-    with taking_turns(directory) as is_alone:
-        if is_alone:
-            serving.remove_leftovers(directory)
-        saved = saved_dataset.load(estimator.model_dir)
-        step, params = checkpoints.global_step(checkpoint), experiment.source.params
-        card = make_card(estimator.model_dir, step, params, saved.sha256 if saved else None)
-        form = form_of_export(experiment.source) if inputs else None
-        with extra_assets(card, params.metadata.get('class_names'), inputs, form) as extra:
-            # The Estimator names a version by the clock, which may have gone back.
-            parent = os.path.join(directory, f'temp-{export_versions.next_version(directory)}')
-            try:
-                with assets.written():
-                    path = estimator.export_saved_model(parent, serving_input_fn, extra, checkpoint_path=checkpoint).decode()
-            except (tf.errors.NotFoundError, ValueError):
-                if tf.io.gfile.exists(f'{checkpoint}.index'):
-                    raise
-                raise CheckpointGone(checkpoint) from None
-            path = export_versions.publish(path, directory)
-            tf.io.gfile.rmtree(parent)
-    return {'global_step': step, 'export': path}

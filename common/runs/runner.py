@@ -199,7 +199,7 @@ def _with_data(source, saved, options):
 def _reads_data(options):
     """Whether a run reads splits of its dataset."""
     schedule = SCHEDULES[options.schedule]
-    return schedule.trains or (schedule.evaluates or schedule.predicts) and not options.input
+    return schedule.trains or (schedule.evaluates or schedule.predicts) and not options.input or options.quantize == 'int8'
 
 
 def _history(params, output_dir, names, compare, back_to):

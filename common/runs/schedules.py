@@ -15,7 +15,8 @@ from estimator_trainer.common.inference.prediction import predict_split
 from estimator_trainer.common.monitoring import hparams_tab
 from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset, saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
-from estimator_trainer.common.runs.inference_schedules import export, predict
+from estimator_trainer.common.runs.export_schedule import export
+from estimator_trainer.common.runs.inference_schedules import predict
 from estimator_trainer.common.runs.report import report
 from estimator_trainer.common.runs.serve_schedule import serve
 from estimator_trainer.common.storage import best_checkpoint, checkpoints

@@ -26,7 +26,7 @@ _WRITTEN = (
     ('input_state', r'\d+\.input\..+'),
     ('abandoned', r'\d+/'),
     ('cluster', r'(chief|worker|ps|evaluator)-\d+\.log'),
-    ('export', r'(\d+|temp-\d+)/'),
+    ('export', r'(\d+(-onnx|-tflite)?|temp-\d+)/'),
     ('plugins/profile', r'\d{4}(_\d\d){5}/'),
     ('best', _CHECKPOINT),
     # The last ones tell an interrupted deletion from a directory without a run.

@@ -1,0 +1,1 @@
+"""Exported models as ONNX and TFLite files: conversion, quantization, comparison with the checkpoint."""

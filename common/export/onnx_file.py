@@ -1,0 +1,156 @@
+"""Networks as ONNX files: conversion by tf2onnx, quantization and execution by ONNX Runtime."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+import os
+import tempfile
+
+import numpy as np
+
+from estimator_trainer.common.errors import UsageError, first_line, listed
+from estimator_trainer.common.export.network import Network, tensor_names
+from estimator_trainer.common.export.quiet import silenced
+
+PACKAGES = ('tf2onnx', 'onnxruntime')
+_OPSET = 17  # ONNX Runtime 1.12 and later.
+_QUANTIZED = ['Conv', 'MatMul', 'Gemm']  # The work of a network; the rest keeps float32.
+_HALVED = [*_QUANTIZED, 'Gather']  # Also tables of embeddings.
+_MAX_LISTED = 5
+
+
+def convert(network: Network, quantize: str | None, batches: Iterable[Mapping[str, np.ndarray]]) -> bytes:
+    """Returns the content of an ONNX file whose inputs and outputs have the names of the network's.
+
+    Args:
+      quantize: 'int8' for matrix products and convolutions; 'float16' for these and tables of embeddings. The rest is float32.
+      batches: {name: array [batch, ...]} of inputs by which the range of each tensor is measured, for int8.
+
+    Raises:
+      UsageError: ONNX lacks an op.
+    """
+    with silenced():
+        model = _convert(network)
+        _check_ops(model)
+        _name_batches(model)
+        if quantize == 'float16':
+            model = _to_float16(model)
+        return _to_int8(model, batches) if quantize == 'int8' else model.SerializeToString()
+
+
+def _convert(network):
+    import tf2onnx  # Only here: no other format needs it.
+
+    ports = [*network.inputs.items(), *network.outputs.items()]
+    try:
+        return tf2onnx.convert.from_graph_def(
+            network.definition,
+            input_names=[port.tensor for port in network.inputs.values()],
+            output_names=[port.tensor for port in network.outputs.values()],
+            opset=_OPSET,
+            custom_op_handlers={'SelectV2': (_to_where, [])},
+            tensors_to_rename={port.tensor: name for name, port in ports},
+        )[0]
+    except Exception as error:  # tf2onnx raises many.
+        raise UsageError(
+            f'--format=onnx: tf2onnx cannot convert the model ({first_line(error)}): build it from other ops, or choose '
+            '--format=saved_model'
+        ) from None
+
+
+def _to_where(graph, node, name, arguments):
+    """Converts SelectV2; tf2onnx itself may make a sum of products, which is NaN if either value is."""
+    node.type = 'Where'
+
+
+def _check_ops(model):
+    import onnx
+
+    unknown = {node.op_type: node.name for node in model.graph.node if not onnx.defs.has(node.op_type, node.domain)}
+    if unknown:
+        names = listed([f'{kind} ({name})' for kind, name in unknown.items()], _MAX_LISTED)
+        raise UsageError(
+            f'--format=onnx: ONNX lacks the TensorFlow ops {names}: build the model from others, or choose --format=saved_model'
+        )
+
+
+def _name_batches(model):
+    for value in (*model.graph.input, *model.graph.output):
+        for i, dimension in enumerate(value.type.tensor_type.shape.dim):
+            if not dimension.dim_value:
+                dimension.dim_param = f'{value.name}_{i}' if i else 'batch'
+
+
+def _to_float16(model):
+    from onnxruntime.transformers import float16
+
+    blocked = sorted({node.op_type for node in model.graph.node} - {*_HALVED})
+    return float16.convert_float_to_float16(model, keep_io_types=True, op_block_list=blocked)
+
+
+def _to_int8(model, batches):
+    import onnx
+    from onnxruntime import quantization
+
+    class Reader(quantization.CalibrationDataReader):
+        def __init__(self):
+            self._batches = iter(batches)
+
+        def get_next(self):
+            return next(self._batches, None)
+
+    with tempfile.TemporaryDirectory() as directory:
+        paths = [os.path.join(directory, name) for name in ('float.onnx', 'int8.onnx')]
+        onnx.save(model, paths[0])
+        quantization.quantize_static(
+            *paths,
+            Reader(),
+            op_types_to_quantize=_QUANTIZED,
+            per_channel=True,
+            weight_type=quantization.QuantType.QInt8,
+            activation_type=quantization.QuantType.QUInt8,
+        )
+        return onnx.load(paths[1]).SerializeToString()
+
+
+def opened(content: bytes) -> Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]:
+    """Returns the function from a batch of inputs, {name: array [batch, ...]}, to the outputs of a file."""
+    import onnxruntime
+
+    with silenced():
+        session = onnxruntime.InferenceSession(content, providers=['CPUExecutionProvider'])
+    names = [output.name for output in session.get_outputs()]
+    return lambda batch: dict(zip(names, session.run(names, dict(batch))))
+
+
+def traced(content: bytes, network: Network, batch: Mapping[str, np.ndarray]) -> Iterator[tuple[list[str], np.ndarray]]:
+    """Yields ([name of a tensor of the network], its value in the file) in the order of the file's ops."""
+    import onnx
+
+    model, known = onnx.load_from_string(content), tensor_names(network)
+    made = [name for node in model.graph.node for name in node.output if name in known]
+    shown = {output.name for output in model.graph.output}
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in made if name not in shown)
+    values = opened(model.SerializeToString())(batch)
+    for name in made:
+        yield [name], values[name]
+
+
+def example(network: Network, name: str) -> str:
+    """Returns lines of Python that run a file in the current directory."""
+    return f"""import numpy as np
+import onnxruntime
+
+session = onnxruntime.InferenceSession('{name}')
+inputs = {{
+{inputs_text(network)}
+}}
+names = [output.name for output in session.get_outputs()]
+print(dict(zip(names, session.run(names, inputs))))"""
+
+
+def inputs_text(network: Network) -> str:
+    """Returns lines of a dict of zeros, a batch of one example of the inputs; dimensions of any size have one element."""
+    lines = []
+    for name, port in network.inputs.items():
+        shape = [1, *(size or 1 for size in port.spec.shape.as_list()[1:])]
+        lines.append(f'    {name!r}: np.zeros({shape}, np.{port.spec.dtype.name}),')
+    return '\n'.join(lines)
