@@ -25,20 +25,19 @@ def first_difference(
     names = list(dict.fromkeys(name for candidates, _ in found for name in candidates))
     wanted = dict(zip(names, evaluate(network, batch, names)))
     for candidates, value in found:
-        shares = {name: _share(wanted[name], value) for name in candidates if _same_kind(wanted[name], value)}
+        shares = {name: share for name in candidates if (share := _share(wanted[name], value)) is not None}
         if shares and min(shares.values()) > tolerance:
             return min(shares, key=lambda name: shares[name]).rpartition(':')[0]
     return ''
 
 
-def _same_kind(wanted, value):
-    return wanted.dtype.kind in 'fiu' and np.size(wanted) == np.size(value)
-
-
 def _share(wanted, value):
-    """Returns the largest difference of two arrays as a share of the largest magnitude; ONNX has channels before pixels."""
+    """Returns the largest difference of two arrays as a share of the largest magnitude; None if their shapes differ.
+
+    ONNX has channels before pixels.
+    """
     if np.shape(value) != np.shape(wanted) and np.ndim(value) == 4:
         value = np.transpose(value, [0, 2, 3, 1])
-    if np.shape(value) != np.shape(wanted):
-        value = np.reshape(value, np.shape(wanted))
+    if np.shape(value) != np.shape(wanted) or wanted.dtype.kind not in 'fiu':
+        return None
     return float(difference(wanted, value).max(initial=0)) / max(magnitude(wanted), 1e-30)

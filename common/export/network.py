@@ -92,10 +92,13 @@ def evaluate(network: Network, batch: Mapping[str, np.ndarray], tensors: Sequenc
         return session.run(list(tensors), {port.tensor: batch[name] for name, port in network.inputs.items()})
 
 
-def tensor_names(network: Network) -> set[str]:
-    """Returns the names of the tensors of the graph that depend on its inputs, or may."""
+def tensors(network: Network) -> dict[str, list[str]]:
+    """Returns {name: names of the tensors that are computed directly from it} of the graph, but for constants and inputs."""
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(network.definition, name='')
         return {
-            tensor.name for op in graph.get_operations() for tensor in op.outputs if op.type not in ('Const', 'Placeholder')
+            tensor.name: [output.name for consumer in tensor.consumers() for output in consumer.outputs]
+            for op in graph.get_operations()
+            for tensor in op.outputs
+            if op.type not in ('Const', 'Placeholder')
         }

@@ -7,7 +7,7 @@ import tempfile
 import numpy as np
 
 from estimator_trainer.common.errors import UsageError, first_line, listed
-from estimator_trainer.common.export.network import Network, tensor_names
+from estimator_trainer.common.export.network import Network, tensors
 from estimator_trainer.common.export.quiet import silenced
 
 PACKAGES = ('tf2onnx', 'onnxruntime')
@@ -125,7 +125,7 @@ def traced(content: bytes, network: Network, batch: Mapping[str, np.ndarray]) ->
     """Yields ([name of a tensor of the network], its value in the file) in the order of the file's ops."""
     import onnx
 
-    model, known = onnx.load_from_string(content), tensor_names(network)
+    model, known = onnx.load_from_string(content), tensors(network)
     made = [name for node in model.graph.node for name in node.output if name in known]
     shown = {output.name for output in model.graph.output}
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in made if name not in shown)

@@ -29,8 +29,9 @@ class Loaded(NamedTuple):
 def opened(path: str, signature: str) -> Iterator[Loaded]:
     """Yields a signature, named as in `signatures_of`, of a SavedModel in a directory."""
     key = f'{signature}:{_SERVING}' if signature != DEFAULT else _SERVING
-    with errors_only(), tf.Graph().as_default() as graph, tf.Session() as session:
-        found = tf.saved_model.load(session, [tf.saved_model.tag_constants.SERVING], path).signature_def[key]
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        with errors_only():
+            found = tf.saved_model.load(session, [tf.saved_model.tag_constants.SERVING], path).signature_def[key]
         inputs, outputs = (
             {name: graph.get_tensor_by_name(info.name) for name, info in infos.items()}
             for infos in (found.inputs, found.outputs)

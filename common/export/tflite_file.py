@@ -10,7 +10,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, first_line
-from estimator_trainer.common.export.network import Network, tensor_names
+from estimator_trainer.common.export.network import Network, tensors
 from estimator_trainer.common.export.onnx_file import inputs_text
 from estimator_trainer.common.export.quiet import silenced
 
@@ -91,14 +91,20 @@ def opened(content: bytes) -> Callable[[Mapping[str, np.ndarray]], dict[str, np.
 def traced(content: bytes, network: Network, batch: Mapping[str, np.ndarray]) -> Iterator[tuple[list[str], np.ndarray]]:
     """Yields (names of tensors of the network that may be meant, value in the file) in the order of the file's ops.
 
-    TFLite names a tensor by all the ops that it has fused.
+    TFLite names a tensor by some of the ops that it has fused: a bias and an activation, which follow, may be missing.
     """
-    known = tensor_names(network)
-    interpreter = _interpreter(content, experimental_preserve_all_tensors=True)
+    known = tensors(network)
+    from ai_edge_litert.interpreter import OpResolverType
+
+    # A delegate would keep the tensors between its ops to itself.
+    kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter = _interpreter(content, experimental_preserve_all_tensors=True, experimental_op_resolver_type=kernels)
     interpreter.get_signature_runner(_SIGNATURE)(**batch)
     for detail in interpreter.get_tensor_details():
-        names = [f'{re.sub(":[0-9]+$", "", part)}:0' for part in detail['name'].split(';')]
-        names = [name for text in names for name in (text, re.sub(r'\d+:0$', ':0', text)) if name in known]
+        parts = [f'{re.sub(":[0-9]+$", "", part)}:0' for part in detail['name'].split(';')]
+        names = [name for part in parts for name in (part, re.sub(r'\d+:0$', ':0', part)) if name in known]
+        for _ in range(2):
+            names += [other for name in names for other in known.get(name, ())]
         scale, zero = detail['quantization']
         if names:
             value = interpreter.get_tensor(detail['index'])

@@ -1,0 +1,72 @@
+"""ONNX and TFLite files: their outputs, quantization, ops that are lacking, and the op that differs."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.export import onnx_file, tflite_file
+from estimator_trainer.common.export.diagnosis import first_difference
+from tests.export.networks import KERNEL, convolutional, expected, images, network
+from tests.shared import refused
+
+
+@pytest.fixture(params=[onnx_file, tflite_file], ids=['onnx', 'tflite'])
+def module(request):
+    if any(importlib.util.find_spec(name) is None for name in request.param.PACKAGES):
+        pytest.skip(f'needs {request.param.PACKAGES}')
+    return request.param
+
+
+def test_a_file_computes_what_numpy_does_for_any_batch(module):
+    run = module.opened(module.convert(convolutional(), None, []))
+    for count in (1, 3):
+        found, wanted = run(images(count)), expected(images(count))
+        assert found.keys() == wanted.keys()
+        np.testing.assert_allclose(found['scores'], wanted['scores'], rtol=1e-4, atol=1e-5)
+        assert found['class'].tolist() == wanted['class'].tolist()
+
+
+@pytest.mark.parametrize('quantize, tolerance', [('float16', 0.01), ('int8', 0.1)])
+def test_a_quantized_file_is_smaller_and_computes_almost_the_same(module, quantize, tolerance):
+    weights = np.random.RandomState(3).normal(size=[500, 300]).astype(np.float32)
+    product = network(lambda x: {'y': tf.matmul(x, tf.constant(weights))}, x=tf.TensorSpec([None, 500], tf.float32))
+    batch = {'x': np.random.RandomState(4).normal(size=[8, 500]).astype(np.float32)}
+    plain, small = (module.convert(product, kind, [batch]) for kind in (None, quantize))
+    assert len(small) < len(plain) * {'float16': 0.6, 'int8': 0.35}[quantize]
+    wanted = batch['x'] @ weights
+    assert 0 < np.abs(module.opened(small)(batch)['y'] - wanted).max() < tolerance * np.abs(wanted).max()
+
+
+def test_inputs_keep_odd_names_types_and_unknown_lengths(module):
+    specs = {'body height': tf.TensorSpec([None], tf.float32), 'ids/é': tf.TensorSpec([None, None], tf.int32)}
+    file = network(lambda **x: {'sum': x['body height'] + tf.cast(tf.reduce_sum(x['ids/é'], 1), tf.float32)}, **specs)
+    run = module.opened(module.convert(file, None, []))
+    found = run({'body height': np.float32([0.5, 1]), 'ids/é': np.int32([[1, 2, 3], [4, 5, 6]])})
+    assert found['sum'].tolist() == [6.5, 16]
+
+
+def test_a_choice_does_not_depend_on_what_is_not_chosen(module):
+    def choose(x):
+        return {'y': tf.where_v2(tf.math.is_nan(x) | (x > 2), tf.zeros_like(x), tf.log(2 - x))}
+
+    run = module.opened(module.convert(network(choose, x=tf.TensorSpec([None], tf.float32)), None, []))
+    assert run({'x': np.float32([np.nan, 1, 3])})['y'].tolist() == [0, 0, 0]
+
+
+def test_an_op_that_a_format_lacks_is_named_in_a_line(module, capfd):
+    lacking = network(lambda x: {'y': tf.math.betainc(x, x, x, name='beta')}, x=tf.TensorSpec([None], tf.float32))
+    name = {onnx_file: 'ONNX', tflite_file: 'TFLite'}[module]
+    message = refused(module.convert, lacking, None, [])
+    assert f'{name} lacks the TensorFlow ops Betainc (beta): build the model from others, or choose' in message
+    assert '\n' not in message and capfd.readouterr().err == ''
+
+
+def test_the_op_is_found_whose_values_begin_to_differ(module):
+    content = module.convert(convolutional(KERNEL * np.float32(1.1)), None, [])
+    good, batch = convolutional(), images(2)
+    found = first_difference(good, batch, module.traced(content, good, batch), 0.01)
+    assert found in ('convolve', 'Relu')  # TFLite fuses them.
+    same = module.traced(module.convert(good, None, []), good, batch)
+    assert first_difference(good, batch, same, 0.001) == ''
