@@ -12,7 +12,7 @@ MAX_EXAMPLES = 2000
 _MAX_SECONDS = 60
 # By --quantize: for float32, of the largest magnitude of an output; else of the accuracy, or of the labels' standard deviation.
 TOLERANCES = {None: 0.001, 'float16': 0.01, 'int8': 0.03}
-_FLIPPED = 0.01  # The share of examples whose class, or other integer, may be another in float32: almost a draw.
+_FLIPPED = 0.01  # The share of examples whose class, or other integer, may be another: where two are almost even.
 _CLASS_NAMES, _VALUE_NAMES = ('class', 'class_ids'), ('value', 'predictions')
 
 Call = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
@@ -106,7 +106,7 @@ class Comparison:
                     kind = 'on average' if quantize else 'at most'
                     most = f'more than {limit} of its largest value, {found.scale:.3g}'
                     return f'{name} differs by {size:.3g} {kind} {where}, {most}'
-            elif found.different > max(1, _FLIPPED * (limit / TOLERANCES[None] if quantize else 1) * found.examples):
+            elif found.different > max(1, max(_FLIPPED, limit) * found.examples):
                 return f'{name} differs in {found.different} of {found.examples} examples of {self.split}'
         return ''
 

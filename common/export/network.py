@@ -28,10 +28,10 @@ class Network(NamedTuple):
 
 
 def freeze(estimator: tf.estimator.Estimator, signature: Signature, checkpoint_path: str) -> Network:
-    """Returns the Network that predicts from the inputs of a signature; texts among the predictions are left out.
+    """Returns the Network that predicts from the inputs of a signature, those that are used; leaves out texts it predicts.
 
     Raises:
-      UsageError: the model calls Python functions, predicts only texts, or its graph cannot do without variables.
+      UsageError: the model calls Python functions, predicts only texts, uses no input, or cannot do without variables.
       RunError: as for `restore`.
     """
     with tf.Graph().as_default() as graph:
@@ -55,7 +55,11 @@ def freeze(estimator: tf.estimator.Estimator, signature: Signature, checkpoint_p
             frozen = _without_variables(session, definition, [output.op.name for output in outputs.values()])
     for node in frozen.node:
         node.device = ''
-    return Network(frozen, _ports(inputs), _ports(outputs))
+    kept = {node.name for node in frozen.node}
+    used = {name: tensor for name, tensor in inputs.items() if tensor.op.name in kept}
+    if not used:
+        raise UsageError('--format: the predictions depend on no input, as ONNX and TFLite files need: choose saved_model')
+    return Network(frozen, _ports(used), _ports(outputs))
 
 
 def _without_variables(session, definition, names):

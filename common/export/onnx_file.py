@@ -33,7 +33,7 @@ def convert(network: Network, quantize: str | None, batches: Iterable[Mapping[st
         _name_batches(model)
         if quantize == 'float16':
             model = _to_float16(model)
-        return _to_int8(model, batches) if quantize == 'int8' else model.SerializeToString()
+        return _to_int8(model, network, batches) if quantize == 'int8' else model.SerializeToString()
 
 
 def _convert(network):
@@ -86,13 +86,13 @@ def _to_float16(model):
     return float16.convert_float_to_float16(model, keep_io_types=True, op_block_list=blocked)
 
 
-def _to_int8(model, batches):
+def _to_int8(model, network, batches):
     import onnx
     from onnxruntime import quantization
 
     class Reader(quantization.CalibrationDataReader):
         def __init__(self):
-            self._batches = iter(batches)
+            self._batches = ({name: batch[name] for name in network.inputs} for batch in batches)
 
         def get_next(self):
             return next(self._batches, None)
@@ -117,8 +117,8 @@ def opened(content: bytes) -> Callable[[Mapping[str, np.ndarray]], dict[str, np.
 
     with silenced():
         session = onnxruntime.InferenceSession(content, providers=['CPUExecutionProvider'])
-    names = [output.name for output in session.get_outputs()]
-    return lambda batch: dict(zip(names, session.run(names, dict(batch))))
+    inputs, outputs = ([value.name for value in values] for values in (session.get_inputs(), session.get_outputs()))
+    return lambda batch: dict(zip(outputs, session.run(outputs, {name: batch[name] for name in inputs})))
 
 
 def traced(content: bytes, network: Network, batch: Mapping[str, np.ndarray]) -> Iterator[tuple[list[str], np.ndarray]]:

@@ -37,7 +37,7 @@ def convert(network: Network, quantize: str | None, batches: Iterable[Mapping[st
         if quantize == 'float16':
             converter.target_spec.supported_types = [tf.float16]
         if quantize == 'int8':
-            converter.representative_dataset = lambda: _single(batches)
+            converter.representative_dataset = lambda: _single(batches, network.inputs)
         try:
             return converter.convert()
         except Exception as error:  # The converter raises many.
@@ -54,10 +54,11 @@ def _save(network, path):
         tf.saved_model.simple_save(session, path, inputs, outputs)
 
 
-def _single(batches):
+def _single(batches, names):
+    """Yields the inputs of these names of each example of batches."""
     for batch in batches:
         for i in range(len(next(iter(batch.values())))):
-            yield {name: value[i : i + 1] for name, value in batch.items()}
+            yield {name: batch[name][i : i + 1] for name in names}
 
 
 def _refusal(error):
@@ -85,7 +86,8 @@ def _interpreter(content, **options):
 def opened(content: bytes) -> Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]:
     """Returns the function from a batch of inputs, {name: array [batch, ...]}, to the outputs of a file."""
     run = _interpreter(content).get_signature_runner(_SIGNATURE)
-    return lambda batch: dict(run(**batch))
+    names = [*run.get_input_details()]
+    return lambda batch: dict(run(**{name: batch[name] for name in names}))
 
 
 def traced(content: bytes, network: Network, batch: Mapping[str, np.ndarray]) -> Iterator[tuple[list[str], np.ndarray]]:
@@ -99,7 +101,7 @@ def traced(content: bytes, network: Network, batch: Mapping[str, np.ndarray]) ->
     # A delegate would keep the tensors between its ops to itself.
     kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     interpreter = _interpreter(content, experimental_preserve_all_tensors=True, experimental_op_resolver_type=kernels)
-    interpreter.get_signature_runner(_SIGNATURE)(**batch)
+    interpreter.get_signature_runner(_SIGNATURE)(**{name: batch[name] for name in network.inputs})
     for detail in interpreter.get_tensor_details():
         parts = [f'{re.sub(":[0-9]+$", "", part)}:0' for part in detail['name'].split(';')]
         names = [name for part in parts for name in (part, re.sub(r'\d+:0$', ':0', part)) if name in known]
