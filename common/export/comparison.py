@@ -180,7 +180,7 @@ def _metric(outcomes):
     before, after, labels = map(np.array, zip(*known))
     if before.dtype.kind == 'i' and labels.dtype.kind in 'iub':
         return 'accuracy', float((before == labels).mean()), float((after == labels).mean())
-    if before.dtype.kind != 'f' or labels.dtype.kind not in 'fiu':
+    if before.dtype.kind != 'f' or labels.dtype.kind != 'f':  # A number beside a class is another matter.
         return ()
     errors = [float(np.sqrt(np.square(values - labels).mean())) for values in (before, after)]
     return 'rmse', *errors, max(float(labels.std()), 1e-30)
