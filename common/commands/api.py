@@ -15,7 +15,7 @@ on both. In the main thread, Ctrl-C during training saves a checkpoint before it
 `train` again with the same arguments, or `run.train()`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 import contextlib
 import functools
 import json
@@ -23,6 +23,7 @@ import os
 import tempfile
 import threading
 import types
+import typing
 from typing import Any
 
 import tf_estimator  # noqa: F401 - before TensorFlow
@@ -337,10 +338,18 @@ class Run:
             with tf.io.gfile.GFile(path) as file:
                 return [json.loads(line) for line in file]
 
+    @typing.overload
+    def export(self, checkpoint: str | None = ..., format: str = ..., quantize: str | None = ..., **options: Any) -> str: ...
+
+    @typing.overload
+    def export(
+        self, checkpoint: str | None = ..., *, format: list[str], quantize: str | None = ..., **options: Any
+    ) -> dict[str, str]: ...
+
     def export(
         self,
         checkpoint: str | None = None,
-        format: str | Sequence[str] = 'saved_model',
+        format: str | list[str] = 'saved_model',
         quantize: str | None = None,
         **options: Any,
     ) -> str | dict[str, str]:
