@@ -16,7 +16,7 @@ from estimator_trainer.common.errors import UsageError, check_all, check_utf8
 from estimator_trainer.common.options.entry import Trait, flags_of
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import TABLE, Options, names_with
-from estimator_trainer.common.plugins import loader, module_source
+from estimator_trainer.common.plugins import loader, logger_modules, module_source
 from estimator_trainer.hparams import merge
 from estimator_trainer.hparams.sets import missing_set, set_path
 from estimator_trainer.hparams.text import parse
@@ -128,6 +128,7 @@ def check_names(FLAGS: flags.FlagValues) -> None:
             lambda: _check_module('dataset', FLAGS.dataset),
             lambda: _check_set(FLAGS.hparams_set),
             lambda: _check_hparams(FLAGS),
+            lambda: logger_modules.check_names(FLAGS.loggers),
             lambda: parse(FLAGS.override_hparams or '', '--override_hparams'),
         ]
     )

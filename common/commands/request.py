@@ -25,7 +25,7 @@ from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.paths import absolute
 from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.common.plugins import loader
+from estimator_trainer.common.plugins import loader, logger_modules
 from estimator_trainer.common.plugins.module_check import check_module, made_of, params_of
 from estimator_trainer.common.records import manifest
 from estimator_trainer.common.runs import runner, saved_flags, start_over
@@ -127,6 +127,7 @@ def _prepare(FLAGS, objects):
         tf.logging.warning('%s.', line)
     if FLAGS.verify_data:
         manifest.clear_cache()
+    logger_modules.check_modules(FLAGS.loggers)
     model, dataset, params = load(FLAGS, objects, saved)
     name = FLAGS.hparams_set if saved else build.find_set(FLAGS.model, FLAGS.dataset, FLAGS.hparams_set)
     given = origins(params, name, FLAGS.hparams, objects.hparams, FLAGS.override_hparams)

@@ -69,8 +69,8 @@ def card_files(
 ) -> Iterator[dict[str, str]]:
     """Yields {name beside an exported model: path} of temporary files.
 
-    They are model_card.json, the same in Markdown, with the header of `make_header`; class_names.txt, one per line, and form.json,
-    what the page of a server asks for, if known; and the files of `write_requests`, if there are inputs.
+    They are model_card.json, the same in Markdown, with the header of `make_header`; class_names.txt, one per line, and
+    form.json, what the page of a server asks for, if known; and the files of `write_requests`, if there are inputs.
 
     Args:
       card: of `make_card`, with 'format' and 'task', as for `make_header`, and the optional items of `to_markdown`.

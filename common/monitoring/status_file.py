@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import files, paths
+from estimator_trainer.common.monitoring.tracker import Tracker
 from estimator_trainer.common.storage import status
 from estimator_trainer.common.storage.status import State
 
@@ -21,13 +22,18 @@ class StatusFile:
     Args:
       output_dir: which exists; '' writes nothing, as in a worker.
       is_resumed: whether the directory has a checkpoint, so that the earlier status is of the same run.
+
+    Attributes:
+      tracker: of the loggers, which are told the same; None without.
     """
+
+    tracker: Tracker | None = None
 
     def __init__(self, output_dir: str = '', is_resumed: bool = False):
         self._output_dir, self._is_resumed = output_dir, is_resumed
         self._identity = paths.identify(output_dir)
         self._written = -float('inf')
-        self._earlier = _read(output_dir) if output_dir else {}
+        self._earlier = read(output_dir) if output_dir else {}
         kept = {name: self._earlier[name] for name in _OF_RUN if self._earlier.get(name) is not None}
         self._values = status.new() | (kept if is_resumed else {'started': _time()})
         self._has_begun = False
@@ -36,6 +42,8 @@ class StatusFile:
         """Changes the state; a process that trains no more has no speed."""
         speed = {} if state in status.LIVING else {'examples/sec': None, 'seconds_left': None}
         self._write(state=state.value, reason=reason, **speed)
+        if self.tracker and state not in status.LIVING:
+            self.tracker.end(state.value, reason)
 
     def begin(self, step: int, train_steps: int) -> None:
         """Enters training, at a step."""
@@ -45,12 +53,21 @@ class StatusFile:
         self._values |= {'global_step': step, 'train_steps': train_steps}
         self.enter(State.TRAINING)
 
-    def log(self, step: int, metrics: Mapping[str, float], speed: float | None, seconds_left: float | None) -> None:
+    def log(
+        self,
+        step: int,
+        metrics: Mapping[str, float],
+        speed: float | None,
+        seconds_left: float | None,
+        learning_rate: float | None = None,
+    ) -> None:
         """Records a line of the log, which the file has after a second at most.
 
         Args:
           speed: examples per second.
         """
+        if self.tracker:
+            self.tracker.log(step, _numbers({**metrics, 'learning_rate': learning_rate, 'examples/sec': speed}))
         training = {'global_step': step, **_numbers(metrics)}
         self._values |= {'global_step': step, 'training': training}
         self._values |= {'examples/sec': speed and round(speed, 1), 'seconds_left': seconds_left and round(seconds_left, 1)}
@@ -61,6 +78,8 @@ class StatusFile:
     def evaluated(self, result: Mapping[str, Any]) -> None:
         """Records an evaluation, after which training continues."""
         self._write(state=State.TRAINING.value, global_step=result['global_step'], evaluation=dict(result))
+        if self.tracker:
+            self.tracker.evaluated(result)
 
     def refuse(self, reason: str) -> None:
         """Records that a mistake ended the process; before training begins, that changes nothing in an earlier run."""
@@ -82,7 +101,7 @@ class StatusFile:
         self._written = time.monotonic()
 
 
-def _read(output_dir):
+def read(output_dir: str) -> dict[str, Any]:
     """Returns the status of an earlier process; {} if there is none, or it is broken."""
     try:
         with tf.io.gfile.GFile(status.status_path(output_dir), 'rb') as file:

@@ -161,7 +161,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         step, examples_per_second = int(self._step), speed and speed.scalars.get('examples/sec')
         numbers = {**metrics, 'learning_rate': learning_rate, 'examples/sec': examples_per_second}
         history.add_training(self._output_dir, self._length.params.train_split, step, numbers)
-        self._status.log(step, metrics, examples_per_second, speed and speed.seconds_left)
+        self._status.log(step, metrics, examples_per_second, speed and speed.seconds_left, learning_rate)
 
     def end(self, session):
         self._times.log(int(self._step), session.run(self._waited))

@@ -232,6 +232,12 @@ class Options:
         choices=('debug', 'info', 'warning', 'error'),
         traits=COMMAND_LINE | LAUNCHER,
     )
+    loggers: Sequence[str] = flag(
+        (),
+        'Where to track the run, too: mlflow, wandb, or the dotted path of your own module; several, separated by commas.',
+        schedules=(*_TRAINING, 'continuous_eval', 'report', 'dry_run'),
+        traits=KEPT,
+    )
     log_file: str = flag(
         '',
         'Also write the log to this local file, with the error at the end if there is one.',

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 import functools
-import os
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -13,7 +12,7 @@ from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.report import curves, page
 from estimator_trainer.common.report import run_facts as facts
 from estimator_trainer.common.report.curves import Best
-from estimator_trainer.common.runs import chosen_checkpoint, saved_flags
+from estimator_trainer.common.runs import chosen_checkpoint, saved_flags, tracking
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.inference_schedules import check_finite
 from estimator_trainer.common.runs.reported_predictions import parts_of_mistakes, parts_of_predictions
@@ -34,8 +33,9 @@ def report(experiment: Experiment) -> dict[str, Any]:
 
 def _write(experiment, checkpoint):
     output_dir = experiment.estimator.model_dir
-    path = os.path.join(output_dir, 'report.html')
+    path = run_dir.report_path(output_dir)
     write(path, page.render({**_parts_of_run(output_dir, experiment.source), **parts_of_predictions(experiment, checkpoint)}))
+    tracking.attach_report(experiment)
     return {'global_step': checkpoints.global_step(checkpoint), 'report': path}
 
 

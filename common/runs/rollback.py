@@ -138,6 +138,9 @@ def finish(output_dir: str) -> None:
     results = run_dir.results_path(output_dir)
     if tf.io.gfile.exists(results):
         abandoned.move(results, folder)
+    loggers = run_dir.loggers_dir(output_dir)
+    for name in names_in(loggers):  # So another tracked run begins, with what metrics.csv has of this one.
+        abandoned.move(os.path.join(loggers, name), os.path.join(folder, 'loggers'))
     for directory, _, names in tf.io.gfile.walk(folder):
         for name in names:
             if name.endswith('.part'):  # Of a process that was killed.

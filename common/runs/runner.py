@@ -19,7 +19,7 @@ from estimator_trainer.common.monitoring.summaries import close_writers
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.common.runs import cluster_task, parallelism, rollback, saved_dataset, saved_flags, start_over
+from estimator_trainer.common.runs import cluster_task, parallelism, rollback, saved_dataset, saved_flags, start_over, tracking
 from estimator_trainer.common.runs.diagnosis import diagnose_errors
 from estimator_trainer.common.runs.experiment import Experiment, make_experiment
 from estimator_trainer.common.runs.recording import recorded
@@ -149,7 +149,10 @@ def opened(
         if not schedule.trains:
             if is_resumed and not saved:
                 compare(source.params)
-            yield make_experiment(model, source, config, options, stop, task, on_metrics)
+            status = cleanup.enter_context(recorded('', False, stop)) if schedule.follows else None
+            experiment = make_experiment(model, source, config, options, stop, task, on_metrics, status)
+            experiment.status.tracker = tracking.tracker_of(experiment) if schedule.follows else None
+            yield experiment
             return
         text = source.summary() if task.is_chief else ''
         if text:
@@ -159,6 +162,7 @@ def opened(
         experiment = make_experiment(model, source, config, options, stop, task, on_metrics, status)
         _begin(experiment, options, back_to, text, kept, history, step)
         cleanup.callback(close_writers, output_dir)
+        experiment.status.tracker = tracking.tracker_of(experiment)
         yield experiment
 
 

@@ -46,6 +46,15 @@ def summary_path(output_dir: str) -> str:
     return os.path.join(output_dir, 'data_summary.txt')
 
 
+def report_path(output_dir: str) -> str:
+    return os.path.join(output_dir, 'report.html')
+
+
+def loggers_dir(output_dir: str) -> str:
+    """Returns the directory of what a run knows of its tracked runs; see common/monitoring/tracker.py."""
+    return os.path.join(output_dir, 'loggers')
+
+
 def save_summary(output_dir: str, text: str) -> None:
     """Writes data_summary.txt, about the training data."""
     write(summary_path(output_dir), text)

@@ -24,6 +24,7 @@ _WRITTEN = (
     ('', rf'checkpoint|graph\.pbtxt|predictions\.jsonl|data_summary\.txt|report\.html|results\.json|status\.json|{_EVENTS}'),
     ('eval(_.+)?', rf'{_EVENTS}|projector_config\.pbtxt|embedding(_labels)?\.tsv|embedding_images\.png'),
     ('input_state', r'\d+\.input\..+'),
+    ('loggers', r'.+\.json'),
     ('abandoned', r'\d+/'),
     ('cluster', r'(chief|worker|ps|evaluator)-\d+\.log'),
     ('export', r'(\d+(-onnx|-tflite)?|temp-\d+)/'),

@@ -84,7 +84,7 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
             Trait.KEPT,
             """schedule num_gpus num_towers precision xla overfit_batches freeze steps_per_loop save_checkpoints_steps
             save_summary_steps keep_checkpoint_max keep_checkpoint_every eval_every_steps eval_steps eval_splits best_metric
-            early_stopping_patience early_stopping_min_delta warm_start_from warm_start_names warm_start_exclude""",
+            early_stopping_patience early_stopping_min_delta warm_start_from warm_start_names warm_start_exclude loggers""",
         ),
         (
             Trait.OF_TRAINING,

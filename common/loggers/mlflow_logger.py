@@ -1,0 +1,60 @@
+"""Tracks a run by MLflow: the server and the experiment are those of its environment variables MLFLOW_*."""
+
+from collections.abc import Mapping
+import fcntl
+import json
+import logging
+import os
+
+import mlflow
+
+from estimator_trainer.common.loggers.interface import Run
+
+_STATUSES = {'finished': 'FINISHED', 'failed': 'FAILED', 'stopped': 'KILLED'}
+_MAX_TAG = 5000
+
+
+class Logger:
+    """See `interface.Logger`. Hyper-parameters are parameters, flags tags; the trials of a sweep have a parent run."""
+
+    def start(self, run: Run) -> str:
+        logging.getLogger('urllib3').setLevel(logging.ERROR)  # It warns of each retry.
+        name = os.environ.get('MLFLOW_RUN_NAME') or run.name
+        parent = _parent(run.group) if run.group and not run.id else None
+        active = mlflow.start_run(run_id=run.id, run_name=None if run.id else name, parent_run_id=parent)
+        mlflow.log_params(_new_params(run.hparams, active.data.params))
+        tags = {'output_dir': run.output_dir, **{f'flags.{name}': json.dumps(value) for name, value in run.flags.items()}}
+        mlflow.set_tags({name: text[:_MAX_TAG] for name, text in tags.items()})
+        return active.info.run_id
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        mlflow.log_metrics(metrics, step=step)
+
+    def end(self, state: str, reason: str, artifacts: Mapping[str, str]) -> None:
+        mlflow.set_tags({'reason': reason[:_MAX_TAG], 'best_checkpoint': artifacts.get('best_checkpoint', '')})
+        try:
+            if 'report' in artifacts:
+                mlflow.log_artifact(artifacts['report'])
+        finally:
+            mlflow.end_run(_STATUSES[state])
+
+
+def _new_params(hparams, found):
+    """Returns the parameters to log: MLflow refuses to change one, so a later value gets a name of its own."""
+    texts = {name: json.dumps(value) for name, value in hparams.items()}
+    if not found:
+        return texts
+    changed = {f'{name}/{text}': text for name, text in texts.items() if found.get(name) not in (None, text)}
+    return {name: text for name, text in {**texts, **changed}.items() if name not in found}
+
+
+def _parent(group):
+    """Returns the id of the run of a sweep, which its first trial makes, and keeps in the sweep's directory."""
+    with open(os.path.join(group, 'mlflow_run.txt'), 'a+', encoding='utf-8') as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        if not (found := file.read()):
+            with mlflow.start_run(run_name='/'.join(group.split('/')[-2:]), tags={'output_dir': group}) as run:
+                found = run.info.run_id
+            file.write(found)
+        return found
