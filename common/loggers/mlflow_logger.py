@@ -12,6 +12,7 @@ from estimator_trainer.common.loggers.interface import Run
 
 _STATUSES = {'finished': 'FINISHED', 'failed': 'FAILED', 'stopped': 'KILLED'}
 _MAX_TAG = 5000
+_RETRIES = 'MLFLOW_HTTP_REQUEST_MAX_RETRIES'
 
 
 class Logger:
@@ -19,11 +20,24 @@ class Logger:
 
     def start(self, run: Run) -> str:
         logging.getLogger('urllib3').setLevel(logging.ERROR)  # It warns of each retry.
+        is_set = _RETRIES in os.environ
+        os.environ.setdefault(_RETRIES, '2')  # The default takes minutes to say that there is no server.
+        try:
+            return self._start(run)
+        finally:
+            if not is_set:
+                del os.environ[_RETRIES]
+
+    def _start(self, run):
         name = os.environ.get('MLFLOW_RUN_NAME') or run.name
         parent = _parent(run.group) if run.group and not run.id else None
         active = mlflow.start_run(run_id=run.id, run_name=None if run.id else name, parent_run_id=parent)
         mlflow.log_params(_new_params(run.hparams, active.data.params))
-        tags = {'output_dir': run.output_dir, **{f'flags.{name}': json.dumps(value) for name, value in run.flags.items()}}
+        tags = {
+            'output_dir': run.output_dir,
+            'mlflow.source.name': 'estimator-trainer',
+            **{f'flags.{name}': _text(value) for name, value in run.flags.items()},
+        }
         mlflow.set_tags({name: text[:_MAX_TAG] for name, text in tags.items()})
         return active.info.run_id
 
@@ -39,9 +53,13 @@ class Logger:
             mlflow.end_run(_STATUSES[state])
 
 
+def _text(value):
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def _new_params(hparams, found):
     """Returns the parameters to log: MLflow refuses to change one, so a later value gets a name of its own."""
-    texts = {name: json.dumps(value) for name, value in hparams.items()}
+    texts = {name: _text(value) for name, value in hparams.items()}
     if not found:
         return texts
     changed = {f'{name}/{text}': text for name, text in texts.items() if found.get(name) not in (None, text)}

@@ -27,7 +27,10 @@ def _serve(path, lines, answers):
             answer = {'id': str(result)} if method == 'start' else {}
         except (Exception, SystemExit) as error:
             answer = {'error': f'{type(error).__name__}: {error}'}
-        print(json.dumps(answer), file=answers, flush=True)
+        try:
+            answers.write(json.dumps(answer).encode() + b'\n')
+        except BrokenPipeError:
+            break
         if method == 'end':
             return
     signal.alarm(_LAST_SECONDS)
@@ -40,7 +43,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.nice(10)  # The training's threads go first.
-    with os.fdopen(os.dup(1), 'w', encoding='utf-8') as answers:
+    with os.fdopen(os.dup(1), 'wb', buffering=0) as answers:
         os.dup2(2, 1)  # What libraries print.
         _serve(sys.argv[1], sys.stdin, answers)
 

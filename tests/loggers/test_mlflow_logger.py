@@ -93,7 +93,7 @@ def test_a_run_and_its_resume_are_one_run_of_the_server(client, tmp_path):
     assert [(point.step, point.value) for point in points] == [(1, 2), (2, 1)]
     assert again.data.metrics['train/examples/sec'] == 30.5 and 'eval/accuracy' in again.data.metrics
     tags = {name: again.data.tags[name] for name in ('flags.precision', 'reason', 'best_checkpoint', 'output_dir')}
-    assert [*tags.values()] == ['"bfloat16"', '', '/best/model.ckpt-9', str(tmp_path)]
+    assert [*tags.values()] == ['bfloat16', '', '/best/model.ckpt-9', str(tmp_path)]
     assert [file.path for file in client.list_artifacts(again.info.run_id)] == ['report.html']
 
 
