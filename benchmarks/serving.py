@@ -1,6 +1,6 @@
 """Servers under load: --schedule=serve compared with FastAPI apps around PyTorch and ONNX Runtime.
 
-    python -m benchmarks.serving [--rounds=1] [--seconds=3]
+    python -m benchmarks.serving [--rounds=1] [--seconds=2]
 
 The AlexNet of benchmarks.training answers for one image of MNIST per request, as JSON; 1, 16 and 64 clients in a process of
 their own, which shares the cores with the server. The apps compute each request by itself, in a thread or in the event loop;
@@ -75,7 +75,7 @@ def measure(server: Callable[[], contextlib.AbstractContextManager[int]], second
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--rounds', type=int, default=1)
-    parser.add_argument('--seconds', type=float, default=3)
+    parser.add_argument('--seconds', type=float, default=2)
     arguments = parser.parse_args()
     make_environments('serving')
     with tempfile.TemporaryDirectory() as directory:
