@@ -17,6 +17,7 @@ from estimator_trainer.common.cluster.task import TrainerTask, make_session_conf
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.parts import part_size
+from estimator_trainer.hparams.build import HParams
 
 _RESET_SECONDS = 3
 # A collective op that times out sometimes crashes the process by using freed memory, so the watch must end the step earlier.
@@ -39,8 +40,9 @@ class SynchronousTask(TrainerTask):
         self._wait_and_watch(others, others)
         self._start({**facts, **self._cluster})
 
-    def means(self, loss: tf.Tensor, batch_size: int) -> StepMeans:
-        return StepMeans(self.collectives, loss, batch_size / part_size(batch_size, self.count, self.index))
+    def means(self, loss: tf.Tensor, params: HParams) -> StepMeans:
+        examples = part_size(params.batch_size, self.count, self.index)
+        return StepMeans(self.collectives, loss, params.batch_size / examples)
 
     def hooks(self, hooks, step_hook, means, stop, periods, total_steps, steps_per_loop):
         end = EndTogether(self)

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.hparams.build import HParams
 
 
 class Means:
@@ -60,9 +61,9 @@ class TrainingTask(abc.ABC):
         """Within the block, variables are not on a parameter server."""
         return contextlib.nullcontext()
 
-    def means(self, loss: tf.Tensor, batch_size: int) -> Means:
+    def means(self, loss: tf.Tensor, params: HParams) -> Means:
         """Returns the object that averages a step's loss, float32 scalar, and gradients over the examples of all processes."""
-        del batch_size
+        del params
         return Means(loss)
 
     def step_hook(self, stop: StopOnSignal) -> Any:

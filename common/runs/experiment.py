@@ -96,9 +96,9 @@ def make_experiment(
         options = parallelism.began_with(options, config.model_dir)
     devices = tower_devices(options)
     share = Share(task.index, task.count, has_whole_batches=task.batch_parts < task.count)
+    length = measure(source, options)
     counts = _counted(source, options, lambda: _check_batch(params, task.batch_parts, len(devices), is_resumed))
     objective = parse_objective(options.best_metric)
-    length = measure(source, options)
     train_input_fn = _train_input_fn(source, options, length.trained_examples, share, task)
     if schedule.trains and not is_resumed:
         options = parallelism.chosen(options, model, source, train_input_fn, length.train_steps, task)

@@ -133,7 +133,7 @@ class EstimatorFn:
         step = Step(
             features,
             spec.predictions,
-            task.means(spec.loss, self.params.batch_size),
+            task.means(spec.loss, self.params),
             tf.group(spec.train_op, count_wait),
             spec.eval_metric_ops,
             waited,

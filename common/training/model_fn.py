@@ -93,7 +93,7 @@ class ModelFn:
         loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
         with training.task.local():
             waited, count_wait = measure_wait(features)
-        means = training.task.means(loss, params.batch_size)
+        means = training.task.means(loss, params)
         train_op = make_train_op(self.model, loss, losses, metrics, count_wait, training.total_steps, options, params, means)
         hooks = model_contract.make_hooks(self.model, ModeKeys.TRAIN, params)
         training.check_effects(self.model, params, self.names_read, config.model_dir)

@@ -56,7 +56,7 @@ def test_a_dry_run_of_the_chief_finds_what_its_cluster_does_not_support(run_as, 
     code, result, log = run_as(pair, 'worker', '--schedule=dry_run')
     assert code == 0 and result['global_step'] == 1 and 'Input x: float32 (50,)' in log  # Its share.
     for cluster, job, flag, message in (
-        (pair, 'worker', '--hparams=batch_size=33', 'batch_size=33 is not divisible by 2 tasks: use'),
+        (pair, 'worker', '--hparams=batch_size=1', 'batch_size=1 is too small for 2 tasks: use'),
         (WITH_EVALUATOR, 'chief', PATIENCE, NEEDS_EVALUATIONS),
         (WITH_SERVER, 'chief', '--steps_per_loop=2', f'--steps_per_loop {NOT_WITH_SERVERS}'),
     ):

@@ -11,6 +11,7 @@ import termios
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from tensorflow.python.lib.io import file_io
 from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
 from estimator_trainer.common.records import records
@@ -63,16 +64,32 @@ def test_the_verbosity_selects_the_least_important_messages(run, trained_run):
         assert code == 0 and {line.split()[2] for line in err.splitlines()} == shown
 
 
-def test_everything_goes_through_gfile(run):
-    # TensorFlow's file system in memory stands for a remote one.
+def test_everything_goes_through_gfile(run, monkeypatch):
+    # TensorFlow's file system in memory stands for a remote one. It renames a directory without its files.
+    rename = file_io.rename_v2
+
+    def rename_all(src, dst, overwrite=False):
+        src, dst = tf.compat.as_str(src), tf.compat.as_str(dst)
+        if not tf.io.gfile.isdir(src):
+            return rename(src, dst, overwrite)
+        for directory, _, names in [*tf.io.gfile.walk(src)]:
+            tf.io.gfile.makedirs(directory.replace(src, dst, 1))
+            for name in names:
+                path = os.path.join(directory, name)
+                rename(path, path.replace(src, dst, 1), overwrite)
+        tf.io.gfile.rmtree(src)
+
+    monkeypatch.setattr(file_io, 'rename_v2', rename_all)
+    monkeypatch.setattr(tf.io.gfile, 'rename', rename_all)
     examples = [{'image': bytes([i]) * 784, 'label': i % 10} for i in range(64)]
     records.write('ram://data/mnist', {'train': examples, 'eval': examples})
     flags = (*SMALL, '--train_steps=2', '--data_dir=ram://data')
     for schedule in ('train_and_evaluate', 'evaluate', 'predict', 'export'):
-        code, result, _ = run(*flags, f'--schedule={schedule}', output_dir='ram://output/here')
-        assert code == 0 and result['global_step'] == 2
+        code, result, err = run(*flags, f'--schedule={schedule}', output_dir='ram://output/here')
+        assert code == 0 and result['global_step'] == 2, err
     with tf.io.gfile.GFile('ram://output/here/predictions.jsonl') as file:
         assert len(file.read().splitlines()) == 64
+    assert tf.saved_model.contains_saved_model(result['export'])
     assert run(*flags, '--hparams=batch_size=8', output_dir='ram://output/here')[0] == 2
 
 
