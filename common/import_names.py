@@ -1,6 +1,7 @@
 """Import names: a checkout imports its own code only, and a former name gives the current one, never a second copy of it."""
 
 from collections.abc import Sequence
+import contextlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -27,6 +28,13 @@ _MOVED = {
     'common.data.example_seed': 'common.pipeline.example_seed',
     **{f'common.ops.{former}': f'common.ops.{name}' for name, formers in _OPS.items() for former in formers.split()},
 }
+
+
+def find_in_working_directory() -> None:
+    """Lets imports find the modules of the working directory, after all others."""
+    with contextlib.suppress(FileNotFoundError):  # It may have been deleted.
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -4,6 +4,8 @@ import os
 
 from estimator_trainer.common.errors import RunError
 
+STUDY = 'study.db'  # In the output_dir of a sweep.
+
 
 def is_remote(path: str) -> bool:
     """Whether a path is on one of TensorFlow's remote file systems, such as gs://, which have no locks."""

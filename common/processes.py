@@ -110,9 +110,7 @@ def exit_process(code: int) -> None:
 
 def _end_as_python():
     """Does what Python does at exit before it frees objects, and what freeing them does for files."""
-    for thread in threading.enumerate():
-        if not thread.daemon and thread is not threading.current_thread():
-            thread.join()
+    threading._shutdown()  # type: ignore[attr-defined]  # First lets the idle threads of pools end, then waits for all.
     atexit._run_exitfuncs()
     for item in gc.get_objects():
         if issubclass(type(item), io.IOBase):  # Left open by a module.

@@ -235,6 +235,11 @@ class StopInProgram(StopOnSignal):
 _active: list[StopOnSignal] = []
 
 
+def received() -> int | None:
+    """Returns the number of the first signal to this process, if a StopOnSignal has received one."""
+    return next((stop.received for stop in _active if stop.received), None)
+
+
 def _restore_in_child():
     """Lets signals end a process forked by a model or dataset, without reaching the parent's watcher."""
     for stop in _active:

@@ -92,8 +92,9 @@ def rehearse(command: Sequence[str], counts: Mapping[str, int], stop: StopOnSign
     with stop.defer_signals(), tempfile.TemporaryDirectory() as directory:
         log = os.path.join(directory, 'log.txt')
         flags = ['--schedule=dry_run', f'--output_dir={directory}/output']
-        environ = {**os.environ, 'TF_CONFIG': tf_config}
-        process = processes.start([*command, *flags], log, stdout=subprocess.DEVNULL, env=environ)
+        environ = {**os.environ, 'TF_CONFIG': tf_config, _TASK: _text(counts)}
+        receiver, sender = os.pipe()  # As for tasks: the process ends with this one.
+        process = processes.start([*command, *flags], log, stdin=receiver, stdout=subprocess.DEVNULL, env=environ)
         try:
             while process.poll() is None:
                 time.sleep(_POLL_SECONDS)
@@ -101,6 +102,8 @@ def rehearse(command: Sequence[str], counts: Mapping[str, int], stop: StopOnSign
         finally:
             process.terminate()
             code = process.wait()
+            os.close(receiver)
+            os.close(sender)
         if code:
             cause = processes.cause(log, code).removeprefix('trainer.py: ')
             raise (UsageError if code == 2 else RunError)(cause)
@@ -180,7 +183,6 @@ def _started(command, counts, directory):
     num_gpus = len(tf.config.list_physical_devices('GPU'))
     gpus = share_gpus(len(configs), num_gpus, os.environ.get('CUDA_VISIBLE_DEVICES', ''))
     tasks: list[_Task] = []
-    text = ','.join(f'{job}:{count}' for job, count in counts.items())
     receiver, sender = os.pipe()
     try:
         with tempfile.TemporaryFile() as chief_output:
@@ -194,7 +196,7 @@ def _started(command, counts, directory):
                     log_path,
                     stdin=receiver,
                     stdout=None if tasks else chief_output,
-                    env={**os.environ, **gpu, 'TF_CONFIG': tf_config, _TASK: text},
+                    env={**os.environ, **gpu, 'TF_CONFIG': tf_config, _TASK: _text(counts)},
                 )
                 tasks.append(_Task(config, log_path, log_start, process))
             yield tasks, chief_output
@@ -204,6 +206,11 @@ def _started(command, counts, directory):
             started.process.wait()
         os.close(receiver)
         os.close(sender)
+
+
+def _text(counts):
+    """Returns the text of --local_cluster."""
+    return ','.join(f'{job}:{count}' for job, count in counts.items())
 
 
 def free_addresses(counts: Mapping[str, int]) -> dict[str, list[str]]:

@@ -51,10 +51,13 @@ class Members:
         foreign = {address: state for address, state in states.items() if state == FOREIGN}
         return f'{self.describe(foreign)}: {_OTHER_PROGRAM}'
 
+    def describe_absent(self, states: Mapping[str, str]) -> str:
+        """Describes tasks that are not there yet."""
+        return self.describe({address: UNKNOWN if state == UNKNOWN else UNREACHABLE for address, state in states.items()})
+
     def describe_missing(self, states: Mapping[str, str], timeout: float) -> str:
         """Describes tasks that were awaited in vain for a number of seconds, and the cure."""
-        absent = {address: UNKNOWN if state == UNKNOWN else UNREACHABLE for address, state in states.items()}
-        return f'{self.describe(absent)} for {timeout:g} seconds (--cluster_timeout): {_CHECK}'
+        return f'{self.describe_absent(states)} for {timeout:g} seconds (--cluster_timeout): {_CHECK}'
 
     def _describe_state(self, state: str, addresses: Iterable[str]) -> str:
         found = list(addresses)

@@ -35,6 +35,8 @@ def probe(address: str) -> str:
         return UNREACHABLE
     try:
         with connection:
+            if connection.getsockname() == connection.getpeername():  # Linux may choose the very port that nobody listens on.
+                return LOST
             connection.sendall(_GREETING)
             return _state_by(_read(connection))
     except TimeoutError:

@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import stop
 from estimator_trainer.common.cluster.members import Members
 from estimator_trainer.common.cluster.probe import ANSWERS, FOREIGN, probe_all
 from estimator_trainer.common.cluster.server import start_server
@@ -76,7 +77,7 @@ class Task:
             if time.monotonic() > deadline:
                 raise RunError(f'{self._source}: {self._members.describe_missing(missing, self._timeout)}')
             if time.monotonic() > reminder:
-                tf.logging.info('Waiting: %s.', self._members.describe(missing))
+                tf.logging.info('Waiting: %s.', self._members.describe_absent(missing))
                 reminder += _REMINDER_SECONDS
             time.sleep(_RETRY_SECONDS)
         self._watch = Watch(self._members, self._timeout, self._on_loss)
@@ -98,6 +99,8 @@ class Task:
     def _end_process(self):
         error = self.loss(tf.errors.DeadlineExceededError(None, None, ''))
         if isinstance(error, ConnectionLost):
+            if number := stop.received():
+                exit_process(128 + number)
             restart_process(error)
         print_error(sys.argv[0], error)
         exit_process(1)

@@ -4,7 +4,7 @@ import pathlib
 import re
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.paths import is_remote
+from estimator_trainer.common.paths import STUDY, is_remote
 
 
 def find_runs(pattern: str) -> list[str]:
@@ -31,7 +31,7 @@ def find_runs(pattern: str) -> list[str]:
 
 def _trials(path):
     """Returns what may be the runs of a sweep in a directory."""
-    return [*path.glob('trial-*'), *path.glob('trial-*/seed-*')] if _has(path, 'study.db') else []
+    return [*path.glob('trial-*'), *path.glob('trial-*/seed-*')] if _has(path, STUDY) else []
 
 
 def _is_run(path):

@@ -174,9 +174,17 @@ def launch(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str
     try:
         return run(FLAGS, stop, cluster, local_cluster=local_cluster)
     except ConnectionLost as error:
-        if not stop.received:
-            processes.restart_process(error)
+        stop.exit_if_received()
+        processes.restart_process(error)
         raise
+
+
+def _without_overrides(command, FLAGS):
+    """Returns a command with --override_hparams among --hparams: a dry run does not resume."""
+    if not FLAGS.override_hparams:
+        return command
+    others = [argument for argument in command if not argument.startswith(('--hparams=', '--override_hparams='))]
+    return [*others, f'--hparams={",".join(filter(None, [FLAGS.hparams, FLAGS.override_hparams]))}']
 
 
 def _run_local_cluster(script, FLAGS, stop):
@@ -188,6 +196,6 @@ def _run_local_cluster(script, FLAGS, stop):
     if FLAGS.overwrite:
         with start_over.locked(directory, to_options(FLAGS)):
             if run_files.is_run(directory):
-                local.rehearse(command, counts, stop)
+                local.rehearse(_without_overrides(command, FLAGS), counts, stop)
             start_over.delete(directory)
     return local.run(command, counts, directory, FLAGS.restarts, stop)

@@ -12,6 +12,7 @@ from estimator_trainer.common.loggers.interface import Run
 
 _STATUSES = {'finished': 'FINISHED', 'failed': 'FAILED', 'stopped': 'KILLED'}
 _MAX_TAG = 5000
+_MAX_PARAM = 6000  # Longer ones are cut.
 _RETRIES = 'MLFLOW_HTTP_REQUEST_MAX_RETRIES'
 
 
@@ -32,11 +33,16 @@ class Logger:
         name = os.environ.get('MLFLOW_RUN_NAME') or run.name
         parent = _parent(run.group) if run.group and not run.id else None
         active = mlflow.start_run(run_id=run.id, run_name=None if run.id else name, parent_run_id=parent)
-        mlflow.log_params(_new_params(run.hparams, active.data.params))
+        params = {name: _text(value) for name, value in run.hparams.items()}
+        found = active.data.params
+        mlflow.log_params({name: text for name, text in params.items() if name not in found})
+        # MLflow refuses to change a parameter.
+        changed = {name: text for name, text in params.items() if found.get(name, text) not in (text, text[:_MAX_PARAM])}
         tags = {
             'output_dir': run.output_dir,
             'mlflow.source.name': 'estimator-trainer',
             **{f'flags.{name}': _text(value) for name, value in run.flags.items()},
+            **{f'changed.{name}': text for name, text in changed.items()},
         }
         mlflow.set_tags({name: text[:_MAX_TAG] for name, text in tags.items()})
         return active.info.run_id
@@ -55,15 +61,6 @@ class Logger:
 
 def _text(value):
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _new_params(hparams, found):
-    """Returns the parameters to log: MLflow refuses to change one, so a later value gets a name of its own."""
-    texts = {name: _text(value) for name, value in hparams.items()}
-    if not found:
-        return texts
-    changed = {f'{name}/{text}': text for name, text in texts.items() if found.get(name) not in (None, text)}
-    return {name: text for name, text in {**texts, **changed}.items() if name not in found}
 
 
 def _parent(group):

@@ -17,6 +17,7 @@ _LAST_SECONDS = 60  # For the end of a run whose process was killed.
 
 def _serve(path, lines, answers):
     logger: Any = None
+    has_begun = is_over = False
     for line in lines:
         method, arguments = json.loads(line)
         try:
@@ -25,16 +26,19 @@ def _serve(path, lines, answers):
                 arguments = [Run(**arguments[0])]
             result = getattr(logger, method)(*arguments)
             answer = {'id': str(result)} if method == 'start' else {}
+            has_begun = has_begun or method == 'start'
         except (Exception, SystemExit) as error:
             answer = {'error': f'{type(error).__name__}: {error}'}
         try:
             answers.write(json.dumps(answer).encode() + b'\n')
         except BrokenPipeError:
-            break
+            is_over = True
         if method == 'end':
             return
+        if is_over:
+            break
     signal.alarm(_LAST_SECONDS)
-    if logger:
+    if has_begun:
         logger.end('failed', 'the process of the training was killed', {})
 
 

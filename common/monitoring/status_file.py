@@ -4,11 +4,9 @@ from collections.abc import Mapping
 import time
 from typing import Any
 
-import tensorflow.compat.v1 as tf
-
 from estimator_trainer.common import files, paths
 from estimator_trainer.common.monitoring.tracker import Tracker
-from estimator_trainer.common.storage import status
+from estimator_trainer.common.storage import run_dir, status
 from estimator_trainer.common.storage.status import State
 
 # Between writes at lines of the log: the disk takes up to 5 ms to replace a file, a remote file system up to a second.
@@ -33,7 +31,7 @@ class StatusFile:
         self._output_dir, self._is_resumed = output_dir, is_resumed
         self._identity = paths.identify(output_dir)
         self._written = -float('inf')
-        self._earlier = read(output_dir) if output_dir else {}
+        self._earlier = run_dir.read_status(output_dir) if output_dir else {}
         kept = {name: self._earlier[name] for name in _OF_RUN if self._earlier.get(name) is not None}
         self._values = status.new() | (kept if is_resumed else {'started': _time()})
         self._has_begun = False
@@ -43,7 +41,7 @@ class StatusFile:
         speed = {} if state in status.LIVING else {'examples/sec': None, 'seconds_left': None}
         self._write(state=state.value, reason=reason, **speed)
         if self.tracker and state not in status.LIVING:
-            self.tracker.end(state.value, reason)
+            self.tracker.end(state.value, reason, has_signal=state is State.STOPPED)
 
     def begin(self, step: int, train_steps: int) -> None:
         """Enters training, at a step."""
@@ -99,15 +97,6 @@ class StatusFile:
         paths.check_identity(self._output_dir, self._identity)
         files.write_json(status.status_path(self._output_dir), {**self._values, 'updated': _time()})
         self._written = time.monotonic()
-
-
-def read(output_dir: str) -> dict[str, Any]:
-    """Returns the status of an earlier process; {} if there is none, or it is broken."""
-    try:
-        with tf.io.gfile.GFile(status.status_path(output_dir), 'rb') as file:
-            return status.parse(file.read().decode())
-    except (tf.errors.OpError, ValueError):
-        return {}
 
 
 def _numbers(metrics):

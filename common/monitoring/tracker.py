@@ -14,8 +14,8 @@ from typing import Any
 from estimator_trainer.common.monitoring.logger_thread import LoggerThread, Row
 from estimator_trainer.common.storage import run_dir
 
-# For the rest at the end of a run; what has received a signal is killed if it does not stop in time.
-_SECONDS, _SECONDS_AFTER_SIGNAL = 30, 5
+# For the rest at the end of a run; after a signal, less than a process has to exit.
+_SECONDS, _SECONDS_AFTER_SIGNAL = 30, 2
 
 
 class Tracker:
@@ -60,14 +60,19 @@ class Tracker:
         for thread in self._threads:
             thread.add(row)
 
-    def end(self, state: str, reason: str) -> None:
-        """Tells how the run has ended, and waits until the loggers have the rest, for a limited time."""
+    def end(self, state: str, reason: str, has_signal: bool = False) -> None:
+        """Tells how the run has ended, and waits until the loggers have the rest, for a limited time.
+
+        Args:
+          state, reason: see `interface.Logger.end`.
+          has_signal: whether this process must exit soon, because of a signal.
+        """
         artifacts: Mapping[str, str] = {}
         with contextlib.suppress(Exception):  # Those of a run that has failed may be broken.
             artifacts = self._find_artifacts()
         for thread in self._threads:
             thread.end(state, reason, artifacts)
-        until = time.monotonic() + (_SECONDS_AFTER_SIGNAL if state == 'stopped' else _SECONDS)
+        until = time.monotonic() + (_SECONDS_AFTER_SIGNAL if has_signal else _SECONDS)
         for thread in self._threads:
             thread.close(max(until - time.monotonic(), 0))
 

@@ -18,6 +18,7 @@ _MAX_RANKED = 20  # Classes with counts of each score: a megabyte each.
 _TOP = 5
 _CUT = 12  # Bits of the 32 of an error that do not count for its median: the resolution is 1/2048.
 _RANGES = 15  # Of the probability of the predicted class.
+_ROUNDING = 1e-12  # Of a mean: a smaller spread is that of equal labels.
 _EPSILON = np.finfo(np.float32).eps  # The least probability in the logarithmic loss, as in scikit-learn.
 
 
@@ -68,7 +69,7 @@ def class_scores(labels: tf.Tensor, probabilities: tf.Tensor, weights: tf.Tensor
     Returns:
       {name: (value, update_op)}, the values float scalars, NaN where they are undefined.
     """
-    num_classes = probabilities.shape[1]
+    num_classes, probabilities = probabilities.shape[1], tf.cast(probabilities, tf.float32)
     labels, predicted = tf.cast(labels, tf.int64), tf.argmax(probabilities, 1)
     weights = tf.ones_like(labels, tf.float64) if weights is None else tf.cast(weights, tf.float64)
     with tf.variable_scope(None, 'scores'):
@@ -160,26 +161,40 @@ def number_scores(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor 
     labels = tf.cast(labels, tf.float64)
     errors = tf.abs(tf.cast(predictions, tf.float64) - labels)
     weights = tf.ones_like(errors) if weights is None else tf.cast(weights, tf.float64)
-    terms = tf.stack([tf.ones_like(errors), errors, errors**2, labels, labels**2], 1) * weights[:, None]
+    terms = tf.stack([tf.ones_like(errors), errors, errors**2], 1) * weights[:, None]
     bits = tf.bitcast(tf.cast(errors, tf.float32), tf.int32)  # Those of positive floats sort like their values.
     with tf.variable_scope(None, 'scores'):
         kept = [
-            _accumulate('sums', [5], tf.range(5)[:, None], tf.reduce_sum(terms, 0)),
+            _accumulate('sums', [3], tf.range(3)[:, None], tf.reduce_sum(terms, 0)),
+            _moments(labels, weights),
             _accumulate('ranks', [2 ** (31 - _CUT)], (bits // 2**_CUT)[:, None], tf.ones_like(errors)),
         ]
     return _pairs(kept, _number_values)
 
 
-def _number_values(sums, ranks):
+def _moments(values, weights):
+    """Keeps total weight, mean, and sum of squared deviations, merged as in `own_data.moments`."""
+    kept = make_counts([3], tf.float64, 'moments')
+    total, mean, squares = tf.unstack(kept.read_value())
+    added = tf.reduce_sum(weights)
+    delta = tf.math.divide_no_nan(tf.reduce_sum(weights * (values - mean)), added)
+    deviations = tf.reduce_sum(weights * (values - mean - delta) ** 2)
+    share = tf.math.divide_no_nan(added, total + added)
+    new = [total + added, mean + delta * share, squares + deviations + delta**2 * total * share]
+    return kept, tf.assign(kept, tf.stack(new)).op
+
+
+def _number_values(sums, moments, ranks):
     """Returns {name: score} for the sums of `number_scores`."""
-    total, absolute, squares, label, label_squares = sums
+    total, absolute, squares = sums
+    _, mean, deviations = moments
     below = ranks.cumsum()
     middle = np.searchsorted(below, [(below[-1] + 1) // 2, below[-1] // 2 + 1])  # Equal if the number of examples is odd.
     errors = (np.int32(middle) * 2**_CUT + 2 ** (_CUT - 1)).astype(np.int32).view(np.float32)  # Between those of a rank.
     return {
         'mean_absolute_error': absolute / total,
         'rmse': np.sqrt(squares / total),
-        'r2': 1 - squares / (label_squares - label**2 / total),
+        'r2': 1 - squares / deviations if deviations > total * (_ROUNDING * mean) ** 2 else np.nan,
         'median_absolute_error': errors.mean() if below[-1] else np.nan,
     }
 

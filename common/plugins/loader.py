@@ -1,10 +1,8 @@
 """Imports of model and dataset modules by file name or dotted path, without a registry."""
 
-import contextlib
 import importlib
 import os
 import pkgutil
-import sys
 import types
 
 from estimator_trainer.common import import_names
@@ -38,9 +36,7 @@ def load(kind: str, name: str) -> types.ModuleType:
     Raises:
       UsageError: there is no such module, or a required function is missing or takes other arguments.
     """
-    with contextlib.suppress(FileNotFoundError):  # It may have been deleted.
-        if os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())
+    import_names.find_in_working_directory()
     path = name if '.' in name else f'{_path(kind)}.{name}'
     module = None
     if all(part.isidentifier() for part in path.split('.')):

@@ -1,11 +1,8 @@
 """The modules that --loggers names: those of common/loggers, whose packages are extras, or a user's own by dotted path."""
 
 from collections.abc import Sequence
-import contextlib
 import importlib
 import importlib.util
-import os
-import sys
 
 from estimator_trainer.common import import_names
 from estimator_trainer.common.errors import UsageError
@@ -40,9 +37,7 @@ def check_modules(names: Sequence[str]) -> None:
 
 
 def _check_module(name):
-    with contextlib.suppress(FileNotFoundError):  # It may have been deleted.
-        if os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())
+    import_names.find_in_working_directory()
     if not import_names.exists(name):
         raise UsageError(f'--loggers={name}: there is no module {name}')
     try:

@@ -32,15 +32,6 @@ class Share(NamedTuple):
     milliseconds: float
 
 
-def read_status(output_dir: str) -> dict[str, Any]:
-    """Returns the content of status.json; {} if there is none, or it is broken."""
-    try:
-        with tf.io.gfile.GFile(status.status_path(output_dir), 'rb') as file:
-            return status.parse(file.read().decode())
-    except (tf.errors.OpError, ValueError):
-        return {}
-
-
 def state_of(found: Mapping[str, Any], patience: int) -> tuple[str, str]:
     """Returns the state of a run in a word or two, and what it means, '' if nothing is to be added.
 

@@ -50,7 +50,7 @@ class _Records(NamedTuple):
 
 def _read(output_dir):
     evaluations, best = read_evaluations(output_dir), best_checkpoint.evaluation(output_dir)
-    return _Records(saved_flags.load(output_dir), facts.read_status(output_dir), evaluations, best)
+    return _Records(saved_flags.load(output_dir), run_dir.read_status(output_dir), evaluations, best)
 
 
 def overview(output_dir: str, model: str, dataset: str) -> dict[str, Any]:

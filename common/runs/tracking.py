@@ -7,19 +7,16 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.files import to_json
-from estimator_trainer.common.monitoring import status_file
 from estimator_trainer.common.monitoring.logger_thread import Row
 from estimator_trainer.common.monitoring.tracker import Tracker, row_of_evaluation, row_of_training
 from estimator_trainer.common.options.table import Options
-from estimator_trainer.common.paths import absolute
+from estimator_trainer.common.paths import STUDY, absolute
 from estimator_trainer.common.plugins.logger_modules import modules
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_dir, status
 from estimator_trainer.common.storage.metrics import read_evaluations
 from estimator_trainer.common.storage.metrics_file import read_rows
 from estimator_trainer.common.storage.metrics_table import MODE, is_of_training
-
-_SWEEP = 'study.db'  # In the output_dir of a sweep.
 
 
 def tracker_of(experiment: Experiment) -> Tracker | None:
@@ -48,7 +45,7 @@ def tracker_of(experiment: Experiment) -> Tracker | None:
 
 def attach_report(experiment: Experiment) -> None:
     """Adds the report of a run that has ended to its tracked runs, which begin now if the run was not tracked."""
-    found = status_file.read(experiment.estimator.model_dir)
+    found = run_dir.read_status(experiment.estimator.model_dir)
     if found.get('state') in status.LIVING and not status.is_gone(found):
         tf.logging.info('--loggers: the run still trains, and its tracked run gets the report at its end.')
     elif tracker := tracker_of(experiment):
@@ -59,7 +56,7 @@ def attach_report(experiment: Experiment) -> None:
 def _sweep_of(output_dir):
     """Returns the directory of the sweep that a run is a trial of; '' if it is of none."""
     above = os.path.dirname(output_dir)
-    return next((path for path in (above, os.path.dirname(above)) if tf.io.gfile.exists(os.path.join(path, _SWEEP))), '')
+    return next((path for path in (above, os.path.dirname(above)) if tf.io.gfile.exists(os.path.join(path, STUDY))), '')
 
 
 def _given(options: Options) -> Mapping[str, Any]:

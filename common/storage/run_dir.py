@@ -10,10 +10,20 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common import locks, paths
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import check_no_pipes, write, write_json
+from estimator_trainer.common.storage import status
 from estimator_trainer.common.storage.best_checkpoint import best_dir, best_record
 from estimator_trainer.common.storage.checkpoints import has_checkpoint
 from estimator_trainer.common.storage.metrics_file import read_rows
 from estimator_trainer.common.storage.metrics_table import is_of_training, metrics_path
+
+
+def read_status(output_dir: str) -> dict[str, Any]:
+    """Returns the content of status.json; {} if there is none, or it is broken."""
+    try:
+        with tf.io.gfile.GFile(status.status_path(output_dir), 'rb') as file:
+            return status.parse(file.read().decode())
+    except (tf.errors.OpError, ValueError):
+        return {}
 
 
 def hparams_path(output_dir: str) -> str:

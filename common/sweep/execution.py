@@ -11,12 +11,13 @@ from optuna.trial import FrozenTrial, TrialState
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.paths import STUDY
 from estimator_trainer.common.processes import was_stopped
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.common.sweep import sampling
 from estimator_trainer.common.sweep.sharing import Sharing
-from estimator_trainer.common.sweep.study import FILE, reporting_storage_errors
+from estimator_trainer.common.sweep.study import reporting_storage_errors
 from estimator_trainer.common.sweep.trials import Process, TrialRunner
 
 _POLL_SECONDS = 0.02
@@ -82,7 +83,7 @@ def run_trials(
     """
     running: list[_Run] = []
     finished: list[FrozenTrial] = []
-    with reporting_storage_errors(FILE), stop.defer_signals():
+    with reporting_storage_errors(STUDY), stop.defer_signals():
         with sharing.turn():
             waiting = deque(_stopped_runs(study, space, trial_runner.num_seeds, sharing))
         new = _new_trials(study, space, num_trials, sharing)

@@ -61,7 +61,7 @@ def search(
         trial_runner = dataclasses.replace(trial_runner, start_trainer=starter(trial_runner.script, descriptors, server))
         trial_runner.check(stop)
         # Otherwise, a resumed study would sample the same values again, and each task those of the others.
-        seed += _SEED_STEP * (int(array_task) + 1) if array_task else 0
+        seed = (seed + _SEED_STEP * (int(array_task) + 1)) % 2**32 if array_task else seed
         with sharing.turn():
             study = open_study(output_dir, objective, lambda count: sampling.make_sampler(sampler, space, seed + count), setup)
         was_done = _is_done(study, space, num_trials)
@@ -117,6 +117,8 @@ def _result(study, trial_runner):
 
 
 def _log_end(study, space, was_done):
+    if study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
+        return
     if not sampling.num_left(study, space):
         tf.logging.info('All %d points of the space are done.', sampling.size(space))
     elif was_done:

@@ -9,7 +9,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from estimator_trainer.common import locks
-from estimator_trainer.common.sweep.study import FILE
+from estimator_trainer.common.paths import STUDY
 
 _TASK = 'array_task'  # Attribute of a trial: the task that runs it.
 
@@ -51,7 +51,7 @@ class Sharing:
 
     def turn(self) -> contextlib.AbstractContextManager:
         """Within the block, no other task changes the number of trials, or writes the results."""
-        return locks.taking_turns(os.path.join(self.directory, FILE)) if self.task else contextlib.nullcontext()
+        return locks.taking_turns(os.path.join(self.directory, STUDY)) if self.task else contextlib.nullcontext()
 
     def claim(self, trial: optuna.Trial) -> None:
         """Records that this task runs a trial; within a turn."""

@@ -12,12 +12,13 @@ import sqlalchemy
 from estimator_trainer.common import files
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.paths import STUDY
 from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.hparams.build import renamed
 from estimator_trainer.hparams.comparison import differences
 from estimator_trainer.hparams.defaults import DEFAULTS
 
-FILE, _NAME = 'study.db', 'sweep'
+_NAME = 'sweep'
 _LOCK_SECONDS = 100  # That SQLite may wait for another process.
 _ADDED_CHECKS = ('--precision', '--xla', '--num_gpus', '--num_towers')  # Studies of older versions do not say what they had.
 
@@ -49,7 +50,7 @@ def open_study(
       RunError: the file is corrupt, or is not a study.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    path = os.path.join(directory, FILE)
+    path = os.path.join(directory, STUDY)
     setup = json.loads(files.dumps(setup))  # Without tuples, like the stored setup.
     with reporting_storage_errors(path):
         study = optuna.create_study(

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import json
+import signal
 import sys
 import types
 
@@ -12,7 +13,9 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.cluster import synchronous, tf_config, watch
 from estimator_trainer.common.cluster import task as cluster_task
 from estimator_trainer.common.cluster.probe import ANSWERS, LOST, UNREACHABLE
+from estimator_trainer.common.cluster.task import ConnectionLost
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.stop import StopInProgram
 from tests import forked
 from tests.cluster.tasks import addresses
 from tests.shared import ROOT
@@ -215,3 +218,16 @@ def test_an_error_after_the_reset_of_a_session_is_a_loss(monkeypatch):
     task._on_loss()
     with pytest.raises(RunError, match='it is lost'), task.naming_lost_tasks():
         raise error
+
+
+def test_a_task_that_has_received_a_signal_ends_rather_than_restarts(monkeypatch):
+    task = make_task(addresses(chief=1, worker=1), 'chief', 0)
+    monkeypatch.setattr(task, 'loss', lambda error: ConnectionLost('for 25 s'))
+    seen = []
+    monkeypatch.setattr(cluster_task, 'restart_process', lambda error: seen.append(str(error)))
+    monkeypatch.setattr(cluster_task, 'exit_process', lambda code: seen.append(code))
+    task._end_process()
+    with StopInProgram() as stop:
+        stop.hear(signal.SIGTERM)
+        task._end_process()
+    assert seen[0] == 'for 25 s' and seen[2] == 128 + signal.SIGTERM

@@ -179,6 +179,7 @@ def test_tasks_are_counted_by_job_get_a_gpu_each_if_there_are_enough_and_invalid
 
 def test_the_launcher_starts_over_after_a_dry_run_and_its_tasks_do_not(run, trained_run, monkeypatch):
     output, seen = trained_run('polynomial'), []
+    saved = (output / 'hparams.json').read_text()
     flags = (*POLYNOMIAL, '--local_cluster=worker:2', '--overwrite', '--seed=3')
     monkeypatch.setattr(local, 'run', lambda command, *_: seen.append((command, sorted(os.listdir(output)))) or {})
     with monkeypatch.context() as patch:
@@ -191,6 +192,12 @@ def test_the_launcher_starts_over_after_a_dry_run_and_its_tasks_do_not(run, trai
     assert failed.call_args[0][:2] == local.rehearse.call_args[0][:2] == (command, {'worker': 2})
     assert run(*flags)[0] == 0
     local.rehearse.assert_called_once()  # There was nothing left to delete.
+    (output / 'hparams.json').write_text(saved)
+    code, _, err = run(*flags, '--hparams=momentum=0.5', '--override_hparams=learning_rate=0.5')
+    assert code == 0, err
+    assert [text for text in local.rehearse.call_args[0][0] if 'hparams=' in text] == [
+        '--hparams=momentum=0.5,learning_rate=0.5'
+    ]
 
 
 def test_a_run_goes_on_with_the_tasks_that_it_had_unless_told_otherwise(run, trained_run, monkeypatch):

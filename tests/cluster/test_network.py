@@ -18,8 +18,8 @@ CLUSTER = {'chief': ['10.76.0.1:2222'], 'worker': ['10.76.0.2:2222']}
 def can_add_namespaces():
     if os.geteuid() != 0 or not shutil.which('ip'):
         return False
-    made = subprocess.run(['ip', 'netns', 'add', 'probe-namespace'], capture_output=True)
-    subprocess.run(['ip', 'netns', 'delete', 'probe-namespace'], capture_output=True)
+    made = subprocess.run(['ip', 'netns', 'add', f'probe-{os.getpid()}'], capture_output=True)
+    subprocess.run(['ip', 'netns', 'delete', f'probe-{os.getpid()}'], capture_output=True)
     return made.returncode == 0
 
 

@@ -62,3 +62,11 @@ def test_a_host_that_does_not_answer_cannot_be_reached(monkeypatch, error):
 
     monkeypatch.setattr(socket, 'create_connection', fail)
     assert probe.probe('a:1') == probe.UNREACHABLE
+
+
+def test_nobody_listens_on_a_port_that_linux_has_chosen_for_the_connection_to_it(monkeypatch):
+    itself = socket.socket()
+    itself.bind(('127.0.0.1', 0))
+    itself.connect(itself.getsockname())
+    monkeypatch.setattr(socket, 'create_connection', lambda *unused, **options: itself)
+    assert probe.probe('a:1') == probe.LOST

@@ -82,18 +82,18 @@ def test_a_run_and_its_resume_are_one_run_of_the_server(client, tmp_path):
     assert (found.info.status, found.info.run_name) == ('FAILED', 'a/b')
     assert client.get_experiment(found.info.experiment_id).name == tmp_path.name
     assert found.data.params == {'learning_rate': '0.1', 'filters': '[4, 8]'}
-    second = track(tmp_path, learning_rate=0.2)
+    second = track(tmp_path, learning_rate=[0.2, 3])  # No name of a parameter.
     second.log(1, {'loss': 2})
     second.log(2, {'loss': 1})
     second.end('finished', '')
     again = client.get_run(run_id(tmp_path))
     assert again.info.run_id == found.info.run_id and again.info.status == 'FINISHED'
-    assert again.data.params == {'learning_rate': '0.1', 'filters': '[4, 8]', 'learning_rate/0.2': '0.2'}
+    assert again.data.params == {'learning_rate': '0.1', 'filters': '[4, 8]'}
     points = client.get_metric_history(again.info.run_id, 'train/loss')
     assert [(point.step, point.value) for point in points] == [(1, 2), (2, 1)]
     assert again.data.metrics['train/examples/sec'] == 30.5 and 'eval/accuracy' in again.data.metrics
-    tags = {name: again.data.tags[name] for name in ('flags.precision', 'reason', 'best_checkpoint', 'output_dir')}
-    assert [*tags.values()] == ['bfloat16', '', '/best/model.ckpt-9', str(tmp_path)]
+    tags = {'flags.precision': 'bfloat16', 'changed.learning_rate': '[0.2, 3]', 'reason': '', 'output_dir': str(tmp_path)}
+    assert again.data.tags == {**again.data.tags, **tags, 'best_checkpoint': '/best/model.ckpt-9'}
     assert [file.path for file in client.list_artifacts(again.info.run_id)] == ['report.html']
 
 

@@ -2,11 +2,13 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from estimator_trainer.common.loggers import process
 from estimator_trainer.common.monitoring import logger_thread, tracker
 from estimator_trainer.common.monitoring.tracker import Tracker, row_of_evaluation, row_of_training
 from tests.forked import ROOT
@@ -24,8 +26,9 @@ def make(tmp_path, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def info(caplog):
+def patient(caplog, monkeypatch):
     caplog.set_level('INFO')
+    monkeypatch.setattr(tracker, '_SECONDS', 100)
 
 
 def warnings(caplog):
@@ -114,6 +117,32 @@ def test_a_run_whose_process_is_killed_ends_as_failed(tmp_path):
     ended = subprocess.run(command, input=f'{run}\n', capture_output=True, text=True, cwd=ROOT, env={**os.environ})
     assert ended.stdout == '{"id": "run 1"}\n' and 'start: chatter' in ended.stderr
     assert calls(tmp_path, 'end') == [['failed', 'the process of the training was killed', {}]]
+
+
+class Answers:
+    def write(self, line):
+        if b'id' not in line:
+            raise BrokenPipeError
+
+
+@pytest.mark.parametrize(
+    'failure, methods, ends',
+    [
+        ('', ('start', 'end'), [['stopped', 'SIGTERM', {}]]),  # The training's process does not wait for the answer.
+        ('', ('start', 'log'), [['failed', 'the process of the training was killed', {}]]),
+        ('start raise', ('start', 'log'), []),
+    ],
+)
+def test_a_logger_ends_once_and_only_if_it_has_begun(tmp_path, monkeypatch, failure, methods, ends):
+    monkeypatch.setenv('OWN_LOGGER', failure)
+    monkeypatch.setattr(signal, 'alarm', lambda seconds: None)
+    arguments = {
+        'start': [{**FACTS, 'output_dir': str(tmp_path), 'id': None}],
+        'log': [1, {}],
+        'end': ['stopped', 'SIGTERM', {}],
+    }
+    process._serve('tests.own_logger', [json.dumps([method, arguments[method]]) for method in methods], Answers())
+    assert calls(tmp_path, 'end') == ends
 
 
 def test_an_evaluator_begins_with_its_first_evaluation(make, tmp_path):

@@ -72,12 +72,12 @@ def test_scores_of_classes_are_those_of_scikit_learn(count, is_weighted):
 
 
 @pytest.mark.parametrize('is_weighted', [False, True])
-@pytest.mark.parametrize('scale, shift', [(1.0, 0.0), (200000.0, 1e6), (1e-6, 0.0)])
+@pytest.mark.parametrize('scale, shift', [(1.0, 0.0), (200000.0, 1e6), (1e-6, 0.0), (1.0, 1e9)])
 def test_scores_of_numbers_are_those_of_scikit_learn(is_weighted, scale, shift):
     sklearn = pytest.importorskip(SKLEARN)
     random = np.random.RandomState(0)
-    labels = (random.normal(size=301) * scale + shift).astype(np.float32)
-    predictions = (labels + random.normal(size=301) * scale / 2).astype(np.float32)
+    labels = random.normal(size=301) * scale + shift
+    predictions = labels + random.normal(size=301) * scale / 2
     weights = random.uniform(0, 3, 301).astype(np.float32) if is_weighted else None
     given = {'sample_weight': weights}
     expected = {
@@ -114,6 +114,12 @@ def test_scores_worked_out_by_hand():
     )
 
 
+def test_probabilities_may_be_of_any_precision():
+    labels, probabilities = classes(7, 50)
+    found = evaluate(labels, probabilities.astype(np.float64))
+    assert found == pytest.approx(evaluate(labels, probabilities), abs=1e-6)
+
+
 def test_certain_probabilities_keep_their_order_and_weights_of_zero_leave_examples_out():
     labels, certain = np.array([0, 1, 0, 1]), np.array([[1, 1e-30], [1, 1e-20], [1, 1e-38], [1e-30, 1]], np.float32)
     assert evaluate(labels, certain)['auc'] == 1
@@ -131,7 +137,8 @@ def test_classes_that_do_not_occur_do_not_count_and_what_is_undefined_is_nan():
     assert found['balanced_accuracy'] == pytest.approx(np.mean(recalls)) and 0.5 < found['auc'] < 1
     found = evaluate(np.ones(5, int), classes(2, 5)[1])
     assert np.isnan(found['auc']) and found['average_precision'] == 1
-    assert np.isnan(evaluate(np.ones(3, np.float32), np.ones(3, np.float32))['r2'])
+    for label in (1, 0, 0.1, 3.3, 1.7e9):
+        assert np.isnan(evaluate(np.full(11, float(label)), np.arange(11.0))['r2'])
 
 
 def test_predictions_of_another_form_have_no_scores():

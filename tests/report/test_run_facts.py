@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.report import run_facts
-from estimator_trainer.common.storage import status
+from estimator_trainer.common.storage import run_dir, status
 
 FINISHED = {**status.new(), 'state': 'finished', 'global_step': 40, 'train_steps': 40}
 
@@ -30,9 +30,9 @@ def test_the_state_of_a_run(changes, patience, expected):
 
 
 def test_a_run_without_a_status_is_unknown(tmp_path):
-    assert run_facts.read_status(str(tmp_path)) == {}
+    assert run_dir.read_status(str(tmp_path)) == {}
     (tmp_path / 'status.json').write_text('{')
-    assert run_facts.read_status(str(tmp_path)) == {}
+    assert run_dir.read_status(str(tmp_path)) == {}
     assert run_facts.state_of({}, 0)[0] == 'unknown' and run_facts.time_of({}) == []
 
 

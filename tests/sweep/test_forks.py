@@ -58,7 +58,7 @@ def test_a_fork_that_keeps_its_objects_does_the_rest_of_what_python_does_at_exit
         tmp_path / 'log.txt',
         tmp_path / 'unflushed.txt',
         """
-import atexit, threading
+import atexit, concurrent.futures, threading
 from estimator_trainer.common import processes
 class Freed:
     def __del__(self):
@@ -68,6 +68,8 @@ atexit.register(lambda: print('at exit', file=sys.stderr))
 threading.Thread(target=lambda: (time.sleep(0.1), print('thread', file=sys.stderr))).start()
 file = open(arguments[1], 'w')
 file.write('text')
+idle = concurrent.futures.ThreadPoolExecutor()
+idle.submit(int).result()
 processes.keep_objects()
 processes.run_and_exit(lambda: 3)
 """,

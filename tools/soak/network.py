@@ -51,7 +51,7 @@ class Network:
         task = json.loads(env['TF_CONFIG'])['task']
         return self.popen(f'{task["type"]}{task["index"]}', command, env=env, **options)
 
-    def drop(self, *rules: tuple[str, str, str | float]) -> None:
+    def drop(self, *rules: tuple[str, str, str]) -> None:
         """Drops from now on only what the rules say: (from, to, kind), see tools/soak/switch.py."""
         self._switch.stdin.write(json.dumps(rules) + '\n')
         self._switch.stdin.flush()

@@ -1,12 +1,11 @@
 """A network switch in user space that drops what it is told to; `Network` starts it: switch.py INTERFACE ...
 
 Each line on stdin replaces the rules: a JSON list of [from, to, kind], of interfaces or '*' for all. The kind is 'all', for all
-frames, 'new' for the first packet of TCP connections, as a firewall drops them, 'old' for connections that began before the
-rules, or a number: the part that is lost at random.
+frames, 'new' for the first packet of TCP connections, as a firewall drops them, or 'old' for connections that began before the
+rules.
 """
 
 import json
-import random
 import selectors
 import socket
 import sys
@@ -39,8 +38,6 @@ def is_dropped(rules, sender, receiver, frame, begun):
             if kind == 'all' or kind == 'new' and begins_connection(frame):
                 return True
             if kind == 'old' and connection and connection not in begun:
-                return True
-            if isinstance(kind, float) and random.random() < kind:
                 return True
     return False
 
