@@ -2,9 +2,7 @@
 
 import pytest
 
-from estimator_trainer.common.monitoring import tracker
-
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
-    monkeypatch.setattr(tracker, '_SECONDS', 100)
+    monkeypatch.setattr('estimator_trainer.common.monitoring.tracker._SECONDS', 100)
