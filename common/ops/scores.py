@@ -47,6 +47,7 @@ def class_scores(labels: tf.Tensor, probabilities: tf.Tensor, weights: tf.Tensor
 
     With p of a class for its probability, and the predicted class c, the most probable one:
 
+    - accuracy: the share of examples whose label is c; also the micro-average of precision, recall and F1.
     - log_loss: the mean of -log(p of the label).
     - calibration_error: the mean over the examples of |share of correct predictions - mean p of c| in their range of p of c,
       one of 15 of equal width. (C. Guo et al.: On Calibration of Modern Neural Networks, 2017.)
@@ -58,8 +59,6 @@ def class_scores(labels: tf.Tensor, probabilities: tf.Tensor, weights: tf.Tensor
     - For up to 20 classes: auc, how often an example of a class has a higher p of it than another example, and
       average_precision, the sum over all thresholds of (recall - recall at the threshold above) · precision; of class 1 of
       two, else the mean over the classes that occur.
-
-    Accuracy is the micro-average of precision, recall and F1.
 
     Args:
       labels: int [batch], in [0, num_classes).
@@ -112,7 +111,11 @@ def _ranks(labels, probabilities, weights):
 def _class_values(num_classes, tally, confusion=None, ranks=None):
     """Returns {name: score} for the sums of `class_scores`."""
     total, right, confidence, loss, top = tally.sum(0)
-    found = {'log_loss': loss / total, 'calibration_error': np.abs(tally[:, 1] - tally[:, 2]).sum() / total}
+    found = {
+        'accuracy': right / total,
+        'log_loss': loss / total,
+        'calibration_error': np.abs(tally[:, 1] - tally[:, 2]).sum() / total,
+    }
     if num_classes > _TOP:
         found[f'top_{_TOP}_accuracy'] = top / total
     if confusion is not None:

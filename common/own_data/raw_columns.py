@@ -52,10 +52,20 @@ def _read_cell(column, style, missing, text):
 def from_raw(params: HParams, raw: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Returns the features of raw columns, as `example_parser.parse` does; NaN and '' are missing.
 
-    Dates are written as in the training data; one that is none there is missing.
+    Dates are written as in the training data, or missing as there: others raise InvalidArgumentError when the graph runs.
     """
     values = {name: tf.strings.strip(value) if value.dtype == tf.string else value for name, value in raw.items()}
     for column in of_kind(params.metadata['columns'], DATE):
-        days = date_ops.to_days(values.pop(column['name']), column['order'])
+        days = _days(values.pop(column['name']), column, params)
         values |= date_ops.parts(days, column['name'], column['origin'], column['cycles'])
     return example_parser.from_raw(params, values, encoded_features(params.metadata))
+
+
+def _days(cells, column, params):
+    days = date_ops.to_days(cells, column['order'])
+    absent = tf.constant(['', *missing_values(params.metadata.get('missing', ())).to_pylist()])
+    is_known = tf.math.is_finite(days) | tf.reduce_any(tf.equal(cells[:, None], absent), 1)
+    wrong = tf.boolean_mask(cells, ~is_known)
+    check = tf.debugging.Assert(tf.reduce_all(is_known), [f'the input {column["name"]} is not a date:', wrong], summarize=3)
+    with tf.control_dependencies([check]):
+        return tf.identity(days)

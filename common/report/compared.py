@@ -19,8 +19,22 @@ from estimator_trainer.hparams.text import to_text
 _FLAGS = (*names_with(Trait.CHANGES_RESULT), 'warm_start_from', 'eval_splits', 'eval_steps')
 _ANOTHER = '--best_metric=METRIC:max, or :min, names another'
 _LOWER = ('loss', 'rmse', 'error', 'frechet_distance')  # These names, or others with _ and one of these as their end.
+_USUAL = ('accuracy', 'rmse')
+_MAX_METRICS = 5  # Of a table.
 _MAX_PROBLEMS = 8
-_HIGHER = ('accuracy', 'auc', 'precision', 'recall', 'f1', 'f1_macro', 'r2', 'exact_match', 'auc_precision_recall')
+_HIGHER = (
+    'accuracy',
+    'auc',
+    'precision',
+    'recall',
+    'f1',
+    'f1_macro',
+    'best_f1',
+    'average_precision',
+    'r2',
+    'exact_match',
+    'auc_precision_recall',
+)
 
 
 class Run(NamedTuple):
@@ -129,10 +143,12 @@ def compare(runs: Sequence[Run], best_metric: str | None) -> Comparison:
     pairs = sorted(((run, _choose(run, objective)) for run in runs), key=lambda pair: _rank(pair, objective))
     found = [set(evaluation[1]) for _, evaluation in pairs if evaluation]
     common = set.intersection(*found) if found else set()
-    metrics = sorted(common, key=lambda name: (name != objective.metric, name != 'loss', name))
+    metrics = sorted(common, key=lambda name: (name != objective.metric, name != 'loss', name not in _USUAL, name))
     names = dict.fromkeys(name for run in runs for name in run.settings)
     settings = [name for name in names if _differs([run.settings[name] for run in runs if name in run.settings])]
     notes = _notes(pairs, objective, sorted(set().union(*found) - common), bool(wanted) and not best_metric)
+    if len(metrics) > _MAX_METRICS:
+        notes.append(f'Not in the table: {", ".join(metrics[_MAX_METRICS:])}.')
     return Comparison([run for run, _ in pairs], [one for _, one in pairs], objective, metrics, settings, notes)
 
 
@@ -175,7 +191,7 @@ def is_max(metric: str, objective: Objective) -> bool | None:
     """Whether higher values of a metric are better; None if that is unknown."""
     if metric == objective.metric:
         return objective.is_max
-    if metric.endswith(('_error', *(f'_{name}' for name in _LOWER))) or metric in _LOWER:
+    if metric.endswith(tuple(f'_{name}' for name in _LOWER)) or metric in _LOWER:
         return False
     return True if metric in _HIGHER or metric.endswith('_accuracy') else None
 
@@ -183,15 +199,20 @@ def is_max(metric: str, objective: Objective) -> bool | None:
 def as_table(found: Comparison) -> Table:
     """Returns the texts of a table with a row for each run."""
     has_steps = any(evaluation and evaluation[0] != run.step for run, evaluation in zip(found.runs, found.chosen))
-    columns = ['run', 'state', 'step', *['metrics at'] * has_steps, *found.metrics, *found.settings]
+    columns = ['run', 'state', 'step', *['metrics at'] * has_steps, *found.metrics[:_MAX_METRICS], *found.settings]
     rows = []
     for run, evaluation in zip(found.runs, found.chosen):
         step, metrics = evaluation or (None, {})
         cells = [run.name, run.state, _step(run.step), *[_step(step)] * has_steps]
-        cells += [number(metrics[name]) if name in metrics else '' for name in found.metrics]
+        cells += [number(metrics[name]) if name in metrics else '' for name in found.metrics[:_MAX_METRICS]]
         rows.append([in_one_line(cell) for cell in [*cells, *(_text(run.settings.get(name)) for name in found.settings)]])
     first = 3 + has_steps
-    return Table(columns, rows, range(2, first + len(found.metrics)), {(row, first + column) for column, row in _best(found)})
+    return Table(
+        columns,
+        rows,
+        range(2, first + len(found.metrics[:_MAX_METRICS])),
+        {(row, first + column) for column, row in _best(found)},
+    )
 
 
 def _step(step):
@@ -210,7 +231,7 @@ def number(value: float) -> str:
 
 
 def _best(found):
-    for column, name in enumerate(found.metrics):
+    for column, name in enumerate(found.metrics[:_MAX_METRICS]):
         direction = is_max(name, found.objective)
         values = [evaluation[1][name] if evaluation else math.nan for evaluation in found.chosen]
         best = None if direction is None else Objective(name, direction).best(values)

@@ -44,6 +44,7 @@ def test_scores_of_classes_are_those_of_scikit_learn(count, is_weighted):
     predicted, of_one = probabilities.argmax(1), probabilities[:, 1]
     given = {'sample_weight': weights}
     expected = {
+        'accuracy': sklearn.accuracy_score(labels, predicted, **given),
         'log_loss': sklearn.log_loss(labels, probabilities, **given),
         'balanced_accuracy': sklearn.balanced_accuracy_score(labels, predicted, **given),
         'f1_macro': sklearn.f1_score(labels, predicted, average='macro', **given),
@@ -93,6 +94,7 @@ def test_scores_worked_out_by_hand():
     labels = np.array([1, 1, 0, 0, 1])
     probabilities = np.array([[0.2, 0.8], [0.4, 0.6], [0.3, 0.7], [0.9, 0.1], [0.6, 0.4]], np.float32)
     expected = {
+        'accuracy': 3 / 5,
         'precision': 2 / 3,
         'recall': 2 / 3,
         'f1': 2 / 3,
