@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from estimator_trainer.common.inference.outcome import outcome
+
 MAX_EXAMPLES = 2000
 _MAX_SECONDS = 60
 # By --quantize: for float32, of the largest magnitude of an output; else of the accuracy, or of the labels' standard deviation.
 TOLERANCES = {None: 0.001, 'float16': 0.01, 'int8': 0.03}
 _FLIPPED = 0.01  # The share of examples whose class, or other integer, may be another: where two are almost even.
-_CLASS_NAMES, _VALUE_NAMES = ('class', 'class_ids'), ('value', 'predictions')
 
 Call = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
 
@@ -98,7 +99,8 @@ class Comparison:
             if not lost <= max(limit, 1.01 / self.examples if self.metric == 'accuracy' else 0):
                 of = '' if self.metric == 'accuracy' else " of the labels' standard deviation"
                 return f'the {self.metric} is {self.after:.6g}, not {self.before:.6g}, {where}: more than {limit}{of} is lost'
-            return ''
+            broken = [name for name, found in self.differences.items() if found.is_float and math.isinf(found.largest)]
+            return f'{broken[0]} differs in values that are not finite {where}' if broken else ''
         for name, found in self.differences.items():
             if found.is_float:
                 size = found.mean if quantize else found.largest
@@ -121,8 +123,7 @@ def compare(
     """Compares the predictions of two functions for batches, up to MAX_EXAMPLES examples or a minute.
 
     Args:
-      before, after: functions from {name: array [batch, ...]} to predictions, {name: array [batch, ...]}; those of numbers that
-        both have are compared.
+      before, after: functions from {name: array [batch, ...]} to predictions, {name: array [batch, ...]}; see `compared`.
       labels: of the examples, None where unknown.
 
     Raises:
@@ -133,7 +134,7 @@ def compare(
     end, count = time.monotonic() + _MAX_SECONDS, 0
     for batch in limited(batches, MAX_EXAMPLES):
         pair = [{name: np.asarray(value) for name, value in call(batch).items()} for call in (before, after)]
-        for name in [name for name, value in pair[0].items() if name in pair[1] and value.dtype.kind in 'fiub']:
+        for name in compared(*pair):
             found = differences.setdefault(name, Difference(pair[0][name].dtype.kind == 'f'))
             try:
                 found.add(pair[0][name], pair[1][name])
@@ -147,6 +148,11 @@ def compare(
     if not differences:
         raise ValueError('there are no examples or outputs to compare')
     return Comparison(split, count, differences, *_metric(outcomes))
+
+
+def compared(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> list[str]:
+    """Returns the names of the predictions that can be compared: those of numbers that both have."""
+    return [name for name, value in before.items() if name in after and value.dtype.kind in 'fiub']
 
 
 def limited(batches: Iterable[Mapping[str, np.ndarray]], count: int) -> Iterator[dict[str, np.ndarray]]:
@@ -163,13 +169,9 @@ def limited(batches: Iterable[Mapping[str, np.ndarray]], count: int) -> Iterator
 
 def _outcomes(values, size):
     """Returns the class of each example, int; or the number, float; or else None."""
-    singles = {name: value.reshape(-1) for name, value in values.items() if value.size == size and value.ndim}
-    for name in _CLASS_NAMES:
-        if name in singles and singles[name].dtype.kind in 'iu':
-            return singles[name].tolist()
-    floats = {name: value for name, value in singles.items() if value.dtype.kind == 'f'}
-    named = [name for name in _VALUE_NAMES if name in floats] or ([*floats] if len(floats) == 1 else [])
-    return floats[named[0]].tolist() if named else [None] * size
+    values = {name: value for name, value in values.items() if value.shape[:1] == (size,)}
+    found = [outcome({name: value[i] for name, value in values.items()}) for i in range(size)]
+    return [one.value if one.class_id is None else one.class_id for one in found]
 
 
 def _metric(outcomes):
@@ -182,5 +184,7 @@ def _metric(outcomes):
         return 'accuracy', float((before == labels).mean()), float((after == labels).mean())
     if before.dtype.kind != 'f' or labels.dtype.kind != 'f':  # A number beside a class is another matter.
         return ()
+    if labels.min() == labels.max():  # There is no deviation to lose a share of.
+        return ()
     errors = [float(np.sqrt(np.square(values - labels).mean())) for values in (before, after)]
-    return 'rmse', *errors, max(float(labels.std()), 1e-30)
+    return 'rmse', *errors, float(labels.std())

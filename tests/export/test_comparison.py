@@ -68,6 +68,29 @@ def test_without_labels_the_differences_decide(after, quantize, message):
     assert found.metric is None and found.excess(quantize).startswith(message) and bool(message) == bool(found.excess(quantize))
 
 
+@pytest.mark.parametrize(
+    'labels, prediction', [([0, 1, 1], {'class': [1, 1, 1]}), ([2.5, 3.0, 3.5], {'value': [1.0, 2.0, 3.0]})]
+)
+def test_a_quantized_output_that_is_not_finite_is_refused_though_the_metric_is_kept(labels, prediction):
+    def call(last):
+        values = {name: np.array(value) for name, value in prediction.items()}
+        return lambda batch: {**values, 'logits': np.array([1.0, 2.0, last])}
+
+    assert not compare('eval', call(3.0), call(3.5), batches(3), iter(labels)).excess('int8')
+    found = compare('eval', call(3.0), call(np.nan), batches(3), iter(labels))
+    assert found.metric and found.before == found.after
+    assert found.excess('int8') == 'logits differs in values that are not finite on 3 examples of eval'
+
+
+def test_if_all_labels_are_the_same_number_the_differences_decide():
+    call = lambda value: lambda batch: {'value': np.array([0.1, 0.2, value])}  # noqa: E731
+    found = compare('eval', call(0.3), call(0.3001), batches(3), iter([0.1] * 3))
+    assert found.metric is None and not found.excess('int8')
+    assert 'value differs by 0.1 on average' in compare('eval', call(0.3), call(0.6), batches(3), iter([0.1] * 3)).excess(
+        'int8'
+    )
+
+
 def test_classes_may_differ_where_they_are_almost_even():
     def found(different, examples):
         wanted = np.zeros(examples, int)
