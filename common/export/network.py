@@ -11,6 +11,8 @@ from estimator_trainer.common.inference.serving import check_without_python
 from estimator_trainer.common.inference.signatures import PREDICT, Signature
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
 
+_MAX_BYTES = 2**31 - 1  # Of a protocol buffer.
+
 
 class Port(NamedTuple):
     """An input or output: the name of its tensor in the graph, and its spec [batch, ...]."""
@@ -31,7 +33,7 @@ def freeze(estimator: tf.estimator.Estimator, signature: Signature, checkpoint_p
     """Returns the Network that predicts from the inputs of a signature, those that are used; leaves out texts it predicts.
 
     Raises:
-      UsageError: the model calls Python functions, predicts only texts, uses no input, or cannot do without variables.
+      UsageError: the model calls Python functions, predicts only texts, uses no input, is too large, or needs its variables.
       RunError: as for `restore`.
     """
     with tf.Graph().as_default() as graph:
@@ -65,6 +67,8 @@ def freeze(estimator: tf.estimator.Estimator, signature: Signature, checkpoint_p
 def _without_variables(session, definition, names):
     try:
         frozen = tf.graph_util.convert_variables_to_constants(session, definition, names)
+        if sum(node.ByteSize() for node in frozen.node) > _MAX_BYTES:
+            raise too_large()
         with tf.Graph().as_default() as graph:
             tf.import_graph_def(frozen, name='')
     except (ValueError, tf.errors.OpError) as error:
@@ -74,6 +78,11 @@ def _without_variables(session, definition, names):
         ) from None
     _replace_selects(frozen, graph)
     return frozen
+
+
+def too_large() -> UsageError:
+    """Returns the error for a network that no file can hold."""
+    return UsageError('--format: the weights of the model exceed 2 GB, the limit of ONNX and TFLite files: choose saved_model')
 
 
 def _replace_selects(definition, graph):

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import os
 import tempfile
 
+from google.protobuf.message import EncodeError
 import numpy as np
 
 from estimator_trainer.common.errors import UsageError, first_line, listed
-from estimator_trainer.common.export.network import Network, tensors
+from estimator_trainer.common.export.network import Network, tensors, too_large
 from estimator_trainer.common.export.quiet import silenced
 
 PACKAGES = ('tf2onnx', 'onnxruntime')
@@ -25,21 +26,25 @@ def convert(network: Network, quantize: str | None, batches: Iterable[Mapping[st
       batches: {name: array [batch, ...]} of inputs by which the range of each tensor is measured, for int8.
 
     Raises:
-      UsageError: ONNX lacks an op.
+      UsageError: ONNX lacks an op, an input has the name of a prediction, or the file would be too large.
     """
-    with silenced():
-        model = _convert(network)
-        _check_ops(model)
-        _name_batches(model)
-        if quantize == 'float16':
-            model = _to_float16(model)
-        return _to_int8(model, network, batches) if quantize == 'int8' else model.SerializeToString()
+    try:
+        with silenced():
+            model = _convert(network)
+            _check_ops(model)
+            _check_names(network)
+            _name_batches(model)
+            if quantize == 'float16':
+                model = _to_float16(model)
+            return _to_int8(model, network, batches) if quantize == 'int8' else model.SerializeToString()
+    except EncodeError:
+        raise too_large() from None
 
 
 def _convert(network):
     import tf2onnx  # Only here: no other format needs it.
 
-    ports = [*network.inputs.items(), *network.outputs.items()]
+    ports = {**network.outputs, **network.inputs}  # For `_check_names`, which follows, one of each name.
     try:
         return tf2onnx.convert.from_graph_def(
             network.definition,
@@ -47,8 +52,10 @@ def _convert(network):
             output_names=[port.tensor for port in network.outputs.values()],
             opset=_OPSET,
             custom_op_handlers={'SelectV2': (_to_where, [])},
-            tensors_to_rename={port.tensor: name for name, port in ports},
+            tensors_to_rename={port.tensor: name for name, port in ports.items()},
         )[0]
+    except EncodeError:
+        raise
     except Exception as error:  # tf2onnx raises many.
         raise UsageError(
             f'--format=onnx: tf2onnx cannot convert the model ({first_line(error)}): build it from other ops, or choose '
@@ -69,6 +76,14 @@ def _check_ops(model):
         names = listed([f'{kind} ({name})' for kind, name in unknown.items()], _MAX_LISTED)
         raise UsageError(
             f'--format=onnx: ONNX lacks the TensorFlow ops {names}: build the model from others, or choose --format=saved_model'
+        )
+
+
+def _check_names(network):
+    if names := [name for name in network.inputs if name in network.outputs]:
+        raise UsageError(
+            f'--format=onnx: an input and a prediction are both named {listed(names, _MAX_LISTED)}, which an ONNX file does '
+            'not allow: rename either, or choose --format=saved_model'
         )
 
 

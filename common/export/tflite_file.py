@@ -71,7 +71,7 @@ def _refusal(error):
             f'{name} ({places[name]})' if name in places else name for text in lists for name in re.split(r',\s*', text.strip())
         )
         reason = f'TFLite lacks the TensorFlow ops {ops}'
-    return UsageError(f'--format=tflite: {reason}: build the model from others, or choose --format=onnx or saved_model')
+    return UsageError(f'--format=tflite: {reason}: build the model from others, or choose --format=saved_model')
 
 
 def _interpreter(content, **options):

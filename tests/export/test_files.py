@@ -2,13 +2,17 @@
 
 import importlib.util
 
+from google.protobuf.message import EncodeError
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.export import network as networks
 from estimator_trainer.common.export import onnx_file, tflite_file
 from estimator_trainer.common.export.diagnosis import first_difference
+from estimator_trainer.common.inference.signatures import Signature
 from tests.export.networks import KERNEL, convolutional, expected, images, network
+from tests.linear import input_fn, make_estimator
 from tests.shared import refused
 
 
@@ -56,11 +60,44 @@ def test_a_choice_does_not_depend_on_what_is_not_chosen(module):
 
 
 def test_an_op_that_a_format_lacks_is_named_in_a_line(module, capfd):
-    lacking = network(lambda x: {'y': tf.math.betainc(x, x, x, name='beta')}, x=tf.TensorSpec([None], tf.float32))
+    # Whose names are refused, too, in ONNX: to change them would be in vain.
+    lacking = network(lambda x: {'x': tf.math.betainc(x, x, x, name='beta')}, x=tf.TensorSpec([None], tf.float32))
     name = {onnx_file: 'ONNX', tflite_file: 'TFLite'}[module]
     message = refused(module.convert, lacking, None, [])
-    assert f'{name} lacks the TensorFlow ops Betainc (beta): build the model from others, or choose' in message
+    assert f'{name} lacks the TensorFlow ops Betainc (beta): build the model from others, or choose --format=saved_m' in message
     assert '\n' not in message and capfd.readouterr().err == ''
+
+
+def test_an_input_with_the_name_of_a_prediction_is_named_where_a_format_does_not_allow_it(module):
+    spec = tf.TensorSpec([None], tf.float32)
+    file = network(lambda value, x: {'value': value + x, 'y': x}, value=spec, x=spec)
+    if module is onnx_file:
+        assert refused(module.convert, file, None, []).startswith(
+            '--format=onnx: an input and a prediction are both named value, which an ONNX file does not allow: rename either'
+        )
+    else:
+        run = module.opened(module.convert(file, None, []))
+        assert run({'value': np.float32([1]), 'x': np.float32([2])})['value'].tolist() == [3]
+
+
+def test_a_model_beyond_the_limit_of_a_file_is_refused_in_a_line(monkeypatch, tmp_path):
+    estimator = make_estimator(tmp_path)
+    estimator.train(input_fn(), steps=1)
+    signature = Signature({'x': tf.TensorSpec([None, 2], tf.float32)}, dict)
+    assert networks.freeze(estimator, signature, estimator.latest_checkpoint()).inputs.keys() == {'x'}
+    monkeypatch.setattr(networks, '_MAX_BYTES', 100)
+    message = refused(networks.freeze, estimator, signature, estimator.latest_checkpoint())
+    assert message == '--format: the weights of the model exceed 2 GB, the limit of ONNX and TFLite files: choose saved_model'
+
+
+def test_an_onnx_file_beyond_its_limit_is_refused_in_a_line(monkeypatch):
+    pytest.importorskip('onnxruntime')
+
+    def fail(*_):
+        raise EncodeError('Failed to serialize proto')
+
+    monkeypatch.setattr(onnx_file, '_to_int8', fail)
+    assert 'exceed 2 GB' in refused(onnx_file.convert, convolutional(), 'int8', [])
 
 
 def test_the_op_is_found_whose_values_begin_to_differ(module):
