@@ -38,13 +38,23 @@ class Inputs(NamedTuple):
     is_raw: bool = False
 
 
-def of_saved_model(source: DataSource) -> tuple[str, Inputs]:
-    """Returns the name of a signature, and its inputs: serialized examples if the records are such, else the features."""
-    if source.has_input_fn() or getattr(get_specs(source).records, 'dtype', None) != tf.string:
+def of_saved_model(source: DataSource, split: str) -> tuple[str, Inputs | None]:
+    """Returns the name of a signature, and its inputs.
+
+    They are serialized examples if the records are such; else what the default signature takes: the features, or the pixels
+    that lead to them. Other raw inputs cannot be had from the records: None.
+    """
+    if source.has_input_fn():
         return DEFAULT, _of_features(source)
-    return EXAMPLES, Inputs(
-        signatures_of(source)[EXAMPLES], lambda split: ({'examples': batch} for batch in _records(source, split))
-    )
+    if getattr(get_specs(source).records, 'dtype', None) == tf.string:
+        return EXAMPLES, Inputs(
+            signatures_of(source)[EXAMPLES], lambda split: ({'examples': batch} for batch in _records(source, split))
+        )
+    features = _of_features(source)
+    if not source.has_images() and not source.takes_raw():
+        return DEFAULT, features
+    raw = _of_raw(source, features)
+    return DEFAULT, raw if raw and _agree(raw, features, split) else None
 
 
 def of_numbers(source: DataSource, split: str) -> Inputs:

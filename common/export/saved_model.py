@@ -38,4 +38,5 @@ def opened(path: str, signature: str) -> Iterator[Loaded]:
         )
         outputs = {name: tensor for name, tensor in outputs.items() if tensor.dtype != tf.string}
         fetches = {name: tf.identity(tensor) for name, tensor in outputs.items()}
-        yield Loaded([*inputs], [*outputs], make_call(session, fetches, [*inputs.values()]))
+        call = make_call(session, fetches, [*inputs.values()]) if fetches else lambda *_: {}
+        yield Loaded([*inputs], [*outputs], call)

@@ -53,8 +53,8 @@ def _check_installed(name):
     packages = _FILES[name].PACKAGES if name in _FILES else ()
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
-        names = ' '.join(package.replace('_', '-') for package in missing)
-        raise UsageError(f"--format={name} needs {names}: pip install 'estimator-trainer[{name}]', or {names}")
+        names = ' and '.join(package.replace('_', '-') for package in missing)
+        raise UsageError(f"--format={name} needs {names}: pip install 'estimator-trainer[{name}]'")
 
 
 def _export(experiment, formats, checkpoint):
@@ -106,7 +106,7 @@ def _make_saved_model(experiment, checkpoint, parent):
     if hasattr(source.module, 'serving_input_receiver_fn'):
         compared: Any = 'not compared: the dataset has its own serving_input_receiver_fn'
     else:
-        signature, given = inputs.of_saved_model(source)
+        signature, given = inputs.of_saved_model(source, _split(experiment))
         with saved_model.opened(path, signature) as after:
             outputs = after.outputs
             flags = f'--format={SAVED_MODEL}'
@@ -166,22 +166,13 @@ def _compare(experiment, checkpoint, flags, given, after, quantize=None):
 
     If they cannot be compared, returns why, and ''.
     """
-    source, split, reason = experiment.source, _split(experiment), ''
-    specs, to_features = given.signature
+    source, split = experiment.source, _split(experiment)
     try:
-        first = next(given.batches(split))
-    except Exception as error:  # Modules may raise any; StopIteration, if it is empty.
-        reason = f'the split {split} cannot be read: {first_line(error) or "it is empty"}'
-    else:
-        with quiet():
-            predictor = Predictor(experiment.estimator, specs, checkpoint, to_features, answers_one=False)
-        if _are_random(predictor, first):
-            reason = 'two predictions of the checkpoint for the same examples differ'
-    if reason:
-        tf.logging.warning('%s: not compared with the checkpoint: %s.', flags, reason)
-        return f'not compared: {reason}', ''
-    labels = itertools.repeat(None) if source.has_input_fn() else read_labels(source, split)
-    try:
+        predictor = _predictor(experiment, checkpoint, given, after)
+        if isinstance(predictor, str):
+            tf.logging.warning('%s: not compared with the checkpoint: %s.', flags, predictor)
+            return f'not compared: {predictor}', ''
+        labels = itertools.repeat(None) if source.has_input_fn() else read_labels(source, split)
         found = comparison.compare(split, predictor.predict_batch, after, given.batches(split), labels)
     except ValueError as error:
         raise RunError(f'{flags}: the exported model cannot be compared with the checkpoint: {error}') from None
@@ -193,9 +184,30 @@ def _compare(experiment, checkpoint, flags, given, after, quantize=None):
     return found, excess
 
 
-def _are_random(predictor, batch):
+def _predictor(experiment, checkpoint, given, after):
+    """Returns the Predictor of the checkpoint, with which an export is compared; or why it cannot be, str."""
+    if given is None:
+        return 'the records do not have the inputs of the default signature'
+    split = _split(experiment)
+    try:
+        batch = next(given.batches(split))
+    except Exception as error:  # Modules may raise any; StopIteration, if it is empty.
+        return f'the split {split} cannot be read: {first_line(error) or "it is empty"}'
+    specs, to_features = given.signature
+    with quiet():
+        estimator = _in_plain_sessions(experiment.estimator)
+        predictor = Predictor(estimator, specs, checkpoint, to_features, answers_one=False)
     first, second = (predictor.predict_batch(batch) for _ in range(2))
-    return any(value.dtype.kind == 'f' and comparison.difference(value, second[name]).any() for name, value in first.items())
+    if any(value.dtype.kind == 'f' and comparison.difference(value, second[name]).any() for name, value in first.items()):
+        return 'two predictions of the checkpoint for the same examples differ'
+    if not comparison.compared(first, after(batch)):
+        return 'no output of numbers has the name of a prediction'
+    return predictor
+
+
+def _in_plain_sessions(estimator):
+    """Returns the Estimator without its session_config, so that --precision and --xla rewrite no more than in an export."""
+    return tf.estimator.Estimator(estimator.model_fn, config=estimator.config.replace(session_config=None))
 
 
 def _card_of(compared):

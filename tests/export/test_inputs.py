@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.export import inputs
+from estimator_trainer.common.inference.signatures import signatures_of
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams import build
@@ -83,10 +84,25 @@ def test_pictures_are_pixels_if_the_features_are_shares_of_255():
 
 
 def test_a_saved_model_gets_the_serialized_examples_of_the_records():
-    signature, found = inputs.of_saved_model(table())
+    signature, found = inputs.of_saved_model(table(), 'eval')
     assert signature == 'examples' and [len(batch['examples']) for batch in found.batches('eval')] == [2, 1]
-    signature, found = inputs.of_saved_model(pictures(1)[1])
-    assert signature == '' and all_of(found)['image'].shape == (3, 2, 2, 1)
+
+
+def test_a_saved_model_gets_what_its_default_signature_takes_if_the_records_are_not_serialized():
+    rows = {'numeric': [[2.0, 1.5], [4.0, 0.0], [0.0, 2.0]]}
+    functions = dict(read=lambda *_: tf.data.Dataset.from_tensor_slices(rows), parse=lambda mode, params, record: (record, {}))
+    signature, found = inputs.of_saved_model(make(**functions), 'eval')
+    assert signature == '' and all_of(found)['numeric'].tolist() == rows['numeric']
+
+    pixels, source = pictures(255)
+    signature, found = inputs.of_saved_model(source, 'eval')
+    assert signature == '' and found.signature.specs == signatures_of(source)[''].specs
+    np.testing.assert_array_equal(all_of(found)['image'], pixels)
+
+    # Whose raw inputs have even the names and types of the features.
+    raw = dict(raw_specs=lambda _: {'numeric': tf.TensorSpec([None, 2], tf.float32)}, from_raw=lambda _, raw: raw)
+    for unknown in (pictures(1)[1], make(**functions, **raw)):
+        assert inputs.of_saved_model(unknown, 'eval') == ('', None)
 
 
 def test_texts_are_refused():

@@ -111,7 +111,7 @@ def test_without_its_data_an_export_is_not_compared(run, trained_run, tmp_path):
         (['--quantize=int8'], '--quantize=int8 makes ONNX and TFLite files smaller: add --format=onnx or --format=tflite'),
         (
             ['--format=tflite'],
-            "--format=tflite needs ai-edge-litert: pip install 'estimator-trainer[tflite]', or ai-edge-litert",
+            "--format=tflite needs ai-edge-litert: pip install 'estimator-trainer[tflite]'",
         ),
     ],
 )
