@@ -110,9 +110,8 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
 
 def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
     """Yields the file and the line, or the row, of each example of a split."""
-    del data_dir
     name, path = _given(params)
-    file = find_split(split, name, path, _files(params))
+    file = find_split(split, name, path, _files(params)).with_moved(metadata(data_dir, params))
     table = _open(file.path, params)
     yield from places_in_table(file, file.name_of(split), table, make_encoder(table, params.metadata, has_labels=True))
 
@@ -162,7 +161,7 @@ def _given(params):
 
 def _files(params):
     name, path = _given(params)
-    return [file.with_moved(params.metadata) for file in find_files(name, path, SUFFIXES, params.eval_share)]
+    return find_files(name, path, SUFFIXES, params.eval_share)
 
 
 def _directory(data_dir, params):

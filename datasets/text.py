@@ -83,8 +83,7 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
 
 def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
     """Yields the file and the line of each example of a split."""
-    del data_dir
-    file = find_split(split, 'text_file', params.text_file, _files(params))
+    file = find_split(split, 'text_file', params.text_file, _files(params)).with_moved(metadata(data_dir, params))
     for row in LabeledLines(file.path).labeled():
         if file.split_of(row.position.row) == file.name_of(split) and not isinstance(row.value, RunError):
             yield {'file': file.path, 'line': row.position.line}
@@ -157,8 +156,7 @@ def _label_encoder(class_names):
 
 
 def _files(params):
-    files = find_files('text_file', params.text_file, ('.txt', '.tsv'), params.eval_share)
-    return [file.with_moved(params.metadata) for file in files]
+    return find_files('text_file', params.text_file, ('.txt', '.tsv'), params.eval_share)
 
 
 def _directory(data_dir, params):

@@ -24,11 +24,11 @@ def by_class(file: SplitFile, classes: Mapping[str, ValueCounts], find: Find) ->
     Of each class that lacks in a split, the row moves whose checksum is the nearest to those of that split.
 
     Args:
-      file: with two splits; one with moved rows, or of a single split, remains as it is.
+      file: with two splits; one of a single split remains as it is.
       classes: {split: counts of the classes of its rows}.
       find: returns (number, class) of the rows of some classes, as spelled.
     """
-    if len(file.splits) == 1 or file.moved or not all(counts.is_exact for counts in classes.values()):
+    if len(file.splits) == 1 or not all(counts.is_exact for counts in classes.values()):
         return file
     kept, held_out = ({key(value) for value in classes[split].counts()} for split in file.splits)
     lacking = {value for counts in classes.values() for value in counts.counts() if key(value) in kept ^ held_out}

@@ -35,7 +35,7 @@ class SplitFile:
     moved: frozenset[int] = frozenset()
 
     def with_moved(self, metadata: Mapping[str, Any]) -> 'SplitFile':
-        """Returns the same file, with the rows that the metadata of its dataset name."""
+        """Returns the same file, with the rows that the metadata of its own conversion names."""
         return dataclasses.replace(self, moved=frozenset(metadata.get('moved_rows', ())))
 
     def name_of(self, split: str) -> str:

@@ -1,5 +1,6 @@
 """Helpers shared by the tests of users' own datasets."""
 
+import dataclasses
 import io
 import json
 
@@ -34,6 +35,15 @@ class Prepared:
 
     def read(self, split, mode=EVAL):
         return parse(self.module, self.params, lambda: self.source.read(split), mode)
+
+    def places(self, split):
+        return list(self.module.places(split, self.source.data_dir, self.params))
+
+    def prepared_with(self, metadata):
+        """Returns what a run with the metadata of a trained model prepares, of the files as they are now."""
+        source = dataclasses.replace(self.source, params=build.HParams(self.params, metadata))
+        source.prepare()
+        return Prepared.of(source)
 
     def predict(self, path):
         """Returns the features of the rows of a file for --input, and the errors by their line or record."""

@@ -285,4 +285,4 @@ def test_the_split_eval_may_have_another_usual_name(tmp_path):
         (tmp_path / f'{name}.csv').write_text('x,y\n' + ''.join(f'{i},{i % 2}\n' for i in rows))
     found = Prepared(dataset, tmp_path / 'data', f'table_file={tmp_path}', 'target=y')
     assert len(found.read('eval')[1]['label']) == len(found.read('val')[1]['label']) == 7
-    assert next(dataset.places('eval', '', found.params)) == {'file': f'{tmp_path}/val.csv', 'line': 2}
+    assert found.places('eval')[0] == {'file': f'{tmp_path}/val.csv', 'line': 2}

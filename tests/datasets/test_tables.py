@@ -775,8 +775,7 @@ def test_sound_rows_of_a_file_are_trained_on_or_held_out(tmp_path, prepared, cap
     numbers = [np.rint(found.read(split)[0]['numeric'][:, 0] * x['std'] + x['mean']).astype(int) for split in ('train', 'eval')]
     assert sorted(np.concatenate(numbers)) == [i for i in range(100) if i != 7] and 5 < len(numbers[1]) < 40
     assert x['mean'] == pytest.approx(numbers[0].mean())
-    places = [dataset.places(split, '', found.params) for split in ('train', 'eval')]
-    lines = [[place['line'] for place in found] for found in places]  # Row i is line i + 2.
+    lines = [[place['line'] for place in found.places(split)] for split in ('train', 'eval')]  # Row i is line i + 2.
     assert lines == [(array + 2).tolist() for array in numbers]
     assert '1 of 100 rows are skipped; the first:' in caplog.text and 'line 9: 3 cells' in caplog.text
     for name, rows in (('train.csv', [(1, 0), (2, 1)]), ('eval.csv', [])):
@@ -825,7 +824,7 @@ def test_each_class_of_two_rows_is_trained_on_and_held_out_and_no_other_row_move
     assert found.metadata['moved_rows'] == sorted(expected)
     assert f'{path}: 2 rows are moved, so that each class is in both of train and eval.' in caplog.messages
     in_eval = sorted({*held_out} ^ expected)
-    assert [place['line'] - 2 for place in found.module.places('eval', '', found.params)] == in_eval
+    assert [place['line'] - 2 for place in found.places('eval')] == in_eval
     names = found.metadata['class_names']
     labels = found.read('eval')[1]['label'].tolist()
     assert [names[label] for label in labels] == [rows[row].replace('True', 'TRUE') for row in in_eval]
@@ -833,12 +832,33 @@ def test_each_class_of_two_rows_is_trained_on_and_held_out_and_no_other_row_move
     assert found.metadata['columns'][0]['mean'] == pytest.approx(mean)
 
     older = {name: value for name, value in found.metadata.items() if name != 'moved_rows'}
-    found.module.prepare(str(tmp_path / 'data'), build.HParams(found.params, older))  # As a run that began before resumes.
-    again = build.HParams(found.params, older)
-    assert [place['line'] - 2 for place in found.module.places('eval', '', again)] == held_out
-    assert 'moved_rows' not in found.module.metadata(str(tmp_path / 'data'), again)
+    again = found.prepared_with(older)  # As a run that began before resumes.
+    assert [place['line'] - 2 for place in again.places('eval')] == held_out
+    assert 'moved_rows' not in again.source.metadata() and 'moved_rows' in found.source.metadata()
     amounts = prepared(path, 'target=x')
     assert amounts.metadata['task'] == 'regression' and amounts.metadata['moved_rows'] == []
+
+
+@pytest.mark.parametrize('is_moved_before', [False, True])
+def test_the_rows_that_move_are_those_of_the_file_as_it_is_whichever_run_converts_it(tmp_path, prepared, is_moved_before):
+    held_out = [row for row in range(60) if checksum(row) < 0.2 * 2**64]
+    before, after = held_out[:3] if is_moved_before else range(0, 60, 2), held_out[-3:]
+    path = tmp_path / 'a.csv'
+
+    def write_classes(numbers):
+        write(path, 'x,y', [(i, 'yes' if i in numbers else 'no') for i in range(60)])
+
+    write_classes(before)
+    trained = prepared(path, 'target=y')
+    assert trained.metadata['moved_rows'] == ([max(before, key=checksum)] if is_moved_before else [])
+    write_classes(after)
+    again = trained.prepared_with(trained.metadata)
+    moved = max(after, key=checksum)
+    in_eval = sorted({*held_out} ^ {moved})
+    assert [place['line'] - 2 for place in again.places('eval')] == in_eval
+    assert again.read('eval')[1]['label'].tolist() == [row in after for row in in_eval]
+    new = prepared(path, 'target=y')
+    assert new.metadata['moved_rows'] == [moved] and new.metadata == again.source.metadata()
 
 
 def test_any_change_converts_anew(splits, tmp_path, prepared, caplog):

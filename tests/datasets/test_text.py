@@ -13,7 +13,6 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.own_data import tokens
 from estimator_trainer.datasets import text
-from estimator_trainer.hparams import build
 from tests.datasets.own_data import Prepared, parse, prepare_raw
 from tests.shared import failed, raised, refused
 
@@ -179,14 +178,26 @@ def test_each_label_of_two_lines_is_trained_on_and_held_out(tmp_path, prepared):
     labels = {split: [int(label['label']) for _, label in found.read(split)] for split in ('train', 'eval')}
     for i in range(1, 11):
         assert [labels[split].count(i) for split in labels] == [1, 1]
-    held_out = {place['line'] for place in text.places('eval', '', found.params)}
+    held_out = {place['line'] for place in found.places('eval')}
     assert len(held_out) == len(labels['eval'])
-    older = build.HParams(found.params, {name: value for name, value in found.metadata.items() if name != 'moved_rows'})
-    text.prepare(str(tmp_path / 'data'), older)  # As a run that began before resumes.
-    assert {place['line'] for place in text.places('eval', '', older)} ^ held_out == {
-        row + 1 for row in found.metadata['moved_rows']
-    }
-    assert 'moved_rows' not in text.metadata(str(tmp_path / 'data'), older)
+    # As a run that began before resumes.
+    older = found.prepared_with({name: value for name, value in found.metadata.items() if name != 'moved_rows'})
+    assert {place['line'] for place in older.places('eval')} ^ held_out == {row + 1 for row in found.metadata['moved_rows']}
+    assert 'moved_rows' not in older.source.metadata()
+
+
+def test_the_lines_that_move_are_those_of_the_file_as_it_is_whichever_run_converts_it(tmp_path, prepared):
+    def write_classes(rare):
+        return write(tmp_path / 'a.txt', [('rare' if i in rare else 'common', f'number{i}') for i in range(60)])
+
+    all_held_out = [place['line'] - 1 for place in prepared(write_classes(range(0, 60, 2))).places('eval')]
+    trained = prepared(write_classes(all_held_out[:3]))
+    path = write_classes(all_held_out[-3:])
+    again = trained.prepared_with(trained.metadata)
+    (moved,) = again.source.metadata()['moved_rows']
+    assert moved in all_held_out[-3:] and trained.metadata['moved_rows'][0] in all_held_out[:3]
+    assert [place['line'] - 1 for place in again.places('eval')] == [row for row in all_held_out if row != moved]
+    assert prepared(path).metadata == again.source.metadata()
 
 
 def test_wrong_lines_are_named_or_skipped_up_to_a_share_and_labels_must_be_classes(splits, tmp_path, prepared, caplog):
