@@ -134,7 +134,7 @@ def _load(path):
         form = _read_form(path)
         usable = {name: definition for name, definition in sorted(definitions.items()) if _is_usable(path, name, definition)}
         if not usable:
-            raise RunError(f'{path} has no signature with dense inputs [batch, ...]')
+            raise RunError(f'{path} has no signature with dense inputs [batch, ...] and outputs')
         signatures = {name: _signature(name, definition, form) for name, definition in usable.items()}
         calls = {}
         for name, definition in usable.items():
@@ -157,15 +157,16 @@ def _warm_up(loaded):
 
 
 def _is_usable(path, name, definition):
-    """Whether a signature has an input, and only dense ones with a batch dimension; a warning names another."""
+    """Whether a signature has inputs and outputs, and only dense ones with a batch dimension; a warning names another."""
     if name.startswith('__saved_model'):  # How the model is initialized.
         return False
     wrong = [key for key, info in definition.inputs.items() if not info.name or _spec(info).shape.rank == 0]
     wrong += [key for key, info in definition.outputs.items() if not info.name]
-    if wrong or not definition.inputs:
-        reason = f'{wrong[0]} is no dense tensor [batch, ...]' if wrong else 'it has no input'
-        tf.logging.warning('%s: the signature %s is left out: %s.', path, name, reason)
-    return bool(definition.inputs) and not wrong
+    faults = [f'{key} is no dense tensor [batch, ...]' for key in wrong]
+    faults += [f'it has no {kind}' for kind in ('inputs', 'outputs') if not getattr(definition, kind)]
+    if faults:
+        tf.logging.warning('%s: the signature %s is left out: %s.', path, name, faults[0])
+    return not faults
 
 
 def _signature(name, definition, form):

@@ -36,7 +36,7 @@ def ask(client, name, content, code=200, verb='predict'):
 
 
 class Doubled(tf2.Module):
-    """y = factor * x, and a signature whose input has no batch dimension."""
+    """y = factor * x; and signatures that cannot be served: with an input without a batch dimension, without outputs."""
 
     def __init__(self, factor):
         super().__init__()
@@ -50,18 +50,25 @@ class Doubled(tf2.Module):
     def scalar(self, x):
         return {'y': self.factor * x}
 
+    @tf2.function(input_signature=[tf2.TensorSpec([None], tf2.float32, 'x')])
+    def silent(self, x):
+        return {}
+
 
 def save(path, factor):
     """Exports from a process of its own kind: TensorFlow 2, without an Estimator."""
     with tf2.init_scope():
         module = Doubled(factor)
-        tf2.saved_model.save(module, str(path), {'serving_default': module.double, 'scalar': module.scalar})
+        signatures = {'serving_default': module.double, 'scalar': module.scalar, 'silent': module.silent}
+        tf2.saved_model.save(module, str(path), signatures)
 
 
-def test_an_export_of_any_program_is_served_without_a_form(tmp_path):
+def test_an_export_of_any_program_is_served_without_a_form(tmp_path, caplog):
     save(tmp_path / 'digits' / '7', 2)
     with served(tmp_path / 'digits' / '7') as (model, client):
         assert (model.name, model.step, [*model.signatures]) == ('digits', 7, ['serving_default'])
+        assert 'the signature scalar is left out: x is no dense tensor [batch, ...].' in caplog.text
+        assert 'the signature silent is left out: it has no outputs.' in caplog.text
         assert ask(client, 'digits', {'instances': [[1, 2]]}) == {
             'predictions': [{'same': [1.0, 2.0], 'x': [1.0, 2.0], 'y': [2.0, 4.0]}]
         }
