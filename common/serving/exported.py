@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
+import contextlib
 import os
 import re
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, first_line
-from estimator_trainer.common.files import read_json
+from estimator_trainer.common.files import read_json, stamp
 from estimator_trainer.common.formats.encoded import PICTURE
 from estimator_trainer.common.inference.requests import SIGNATURE, make_example
 from estimator_trainer.common.inference.rows import make_batch
@@ -50,6 +51,7 @@ class ExportedModel:
 
     def __init__(self, path: str, on_batch: Callable[[int], Any]):
         self._path, self._on_batch, self._problem = path, on_batch, ''
+        self._refused: Any = None  # The files of a version that could not be loaded.
         self._loaded = _load(_find(path))
         self.name = self._loaded.form['model']
         self._batchers = {name: self._batcher(name) for name in self.signatures}
@@ -92,17 +94,21 @@ class ExportedModel:
         _warm_up(self._loaded)
 
     def reload(self) -> None:
-        """Loads the highest version, if it is another; predictions go on meanwhile. A warning says if it cannot be loaded."""
+        """Loads the highest version, if it is another; predictions go on meanwhile. A warning says if it cannot be loaded.
+
+        One that cannot is tried again when its files have changed, as those of a version that is being copied do.
+        """
+        files = None
         try:
             path = _find(self._path)
-            if path == self._loaded.path:
+            if path == self._loaded.path or (files := _files(path)) == self._refused:
                 return
             loaded = _load(path)
             _warm_up(loaded)
         except RunError as error:
-            if str(error) != self._problem:  # A version that is being copied is tried again.
+            if str(error) != self._problem:
                 tf.logging.warning('Version %d stays: %s', self.step, error)
-            self._problem = str(error)
+            self._problem, self._refused = str(error), files
             return
         self._loaded, self._problem = loaded, ''
         self._batchers.update({name: self._batcher(name) for name in loaded.signatures if name not in self._batchers})
@@ -124,9 +130,19 @@ def _find(path):
     return found
 
 
+def _files(path):
+    """Returns the states of the files in a directory, {path: stamp}."""
+    try:
+        paths = [os.path.join(folder, name) for folder, _, names in tf.io.gfile.walk(path) for name in names]
+        return {file: stamp(file) for file in paths}
+    except (OSError, tf.errors.OpError) as error:
+        raise RunError(f'{path}: {first_line(error)}') from None
+
+
 def _load(path):
-    with tf.Graph().as_default() as graph:
+    with tf.Graph().as_default() as graph, contextlib.ExitStack() as failing:
         session = tf.Session(graph=graph, config=tf.ConfigProto(allow_soft_placement=True))
+        failing.callback(session.close)
         try:
             definitions = tf.saved_model.loader.load(session, [tf.saved_model.tag_constants.SERVING], path).signature_def
         except (RuntimeError, ValueError, OSError, tf.errors.OpError) as error:
@@ -144,6 +160,7 @@ def _load(path):
             }
             feeds = [graph.get_tensor_by_name(definition.inputs[key].name) for key in signatures[name].inputs.specs]
             calls[name] = make_call(session, fetches, feeds)
+        failing.pop_all()
     version = os.path.basename(os.path.normpath(path))
     number = int(version) if re.fullmatch(r'[0-9]{1,18}', version) else 0
     return _Loaded(path, number, signatures, calls, form or _form(path, signatures))

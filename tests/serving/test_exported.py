@@ -99,6 +99,29 @@ def test_the_highest_version_is_followed_and_stays_if_a_later_one_is_broken_or_a
     assert failed(ExportedModel, str(tmp_path), print).endswith(' has no SavedModel')
 
 
+def test_a_broken_version_is_loaded_again_only_when_its_files_have_changed_and_leaves_no_session(tmp_path, monkeypatch, caplog):
+    save(tmp_path / '2', 2)
+    loads, load, closed, close = [], tf.saved_model.loader.load, [], tf.Session.close
+    monkeypatch.setattr(tf.saved_model.loader, 'load', lambda *given: [loads.append(given[0]), load(*given)][1])
+    monkeypatch.setattr(tf.Session, 'close', lambda session: [closed.append(session), close(session)][1])
+    with served(tmp_path) as (model, _):
+        del loads[:]
+        save(tmp_path / '3', 3)
+        (variables,) = (tmp_path / '3' / 'variables').glob('variables.data-*')
+        content = variables.read_bytes()
+        variables.write_bytes(b'')  # As if it were being copied.
+        for _ in range(3):
+            model.reload()
+        assert (len(loads), model.step) == (1, 2) and closed == loads
+        assert caplog.text.count('Version 2 stays: ') == 1
+        variables.write_bytes(content[:10])
+        model.reload()
+        assert (len(loads), model.step) == (2, 2) and closed == loads
+        variables.write_bytes(content)
+        model.reload()
+        assert (len(loads), model.step) == (3, 3) and loads[2] not in closed
+
+
 @pytest.mark.parametrize('form, reason', [('{', 'is not JSON'), ('{}', 'is not that of an export of this version')])
 def test_a_form_of_another_kind_is_named(tmp_path, form, reason):
     save(tmp_path / '1', 2)
