@@ -17,7 +17,7 @@ from estimator_trainer.common.errors import first_line, in_one_line, show
 from estimator_trainer.common.serving import examples, explanation, rest
 from estimator_trainer.common.serving.batching import Arrays
 from estimator_trainer.common.serving.metrics import Metrics
-from estimator_trainer.common.serving.served import ServedModel, TooManyPixels, check_rows
+from estimator_trainer.common.serving.served import Replaced, ServedModel, TooManyPixels, check_rows
 
 MAX_BYTES = 64 * 2**20  # Of a request.
 MAX_SECONDS = 60  # To receive a request, and to answer it.
@@ -187,6 +187,8 @@ class _Predictions:
             raise _Refused(504, f'there was no answer after {self._max_seconds:g} s') from None
         except TooManyPixels as error:
             raise _Refused(413, str(error)) from None
+        except Replaced as error:
+            raise _Refused(503, str(error)) from None
         except ValueError as error:
             raise _Refused(400, str(error)) from None
         except tf.errors.InvalidArgumentError as error:

@@ -5,6 +5,7 @@ from concurrent.futures import Future
 import contextlib
 import os
 import re
+import threading
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -18,7 +19,7 @@ from estimator_trainer.common.inference.session_calls import Call, make_call
 from estimator_trainer.common.serving.batching import Arrays, Batcher
 from estimator_trainer.common.serving.form import form_of
 from estimator_trainer.common.serving.rest import Inputs, Request, Signature
-from estimator_trainer.common.serving.served import MAX_EXAMPLES, check_pixels, is_per_example
+from estimator_trainer.common.serving.served import MAX_EXAMPLES, Replaced, check_pixels, is_per_example
 from estimator_trainer.common.storage import export_versions
 
 FORM = 'form.json'  # In assets.extra.
@@ -54,26 +55,21 @@ class ExportedModel:
         self._refused: Any = None  # The files of a version that could not be loaded.
         self._loaded = _load(_find(path))
         self.name = self._loaded.form['model']
-        self._batchers = {name: self._batcher(name) for name in self.signatures}
+        self._batchers = _batchers(self._loaded, on_batch)
+        self._submitting = threading.Lock()  # So that no Batcher closes before it gets a request.
 
     signatures = property(lambda self: self._loaded.signatures)
     form = property(lambda self: self._loaded.form)
     step = property(lambda self: self._loaded.version)
 
-    def _batcher(self, name):
-        signature = self.signatures[name]
-        specs = [*signature.inputs.specs.values(), *signature.outputs.values()]
-        return Batcher(
-            lambda batch: self._predict(name, batch), MAX_EXAMPLES if all(map(is_per_example, specs)) else 0, self._on_batch
-        )
-
-    def _predict(self, name, batch):
-        loaded = self._loaded
-        return loaded.calls[name](*(batch[key] for key in loaded.signatures[name].inputs.specs))
-
     def to_batch(self, request: Request) -> Arrays:
-        """Returns the arrays of a request; raises ValueError if it does not fit the model."""
-        inputs = self.signatures[request.signature].inputs
+        """Returns the arrays of a request; raises ValueError if it does not fit the model, Replaced if it did before."""
+        loaded = self._loaded
+        if request.signature not in loaded.signatures:
+            raise Replaced(loaded.version)
+        inputs = loaded.signatures[request.signature].inputs
+        if request.columns.keys() != inputs.specs.keys():
+            raise Replaced(loaded.version)
         check_pixels(request.columns, inputs.pictures)
         try:
             batch, _ = make_batch(request.columns, inputs.specs)
@@ -82,8 +78,11 @@ class ExportedModel:
         return batch
 
     def submit(self, signature: str, batch: Arrays) -> 'Future[Arrays]':
-        """Returns the future of the predictions of a batch."""
-        return self._batchers[signature].submit(batch)
+        """Returns the future of the predictions of a batch; it, or this function, raises Replaced if they fit no longer."""
+        with self._submitting:
+            if signature not in self._batchers:
+                raise Replaced(self._loaded.version)
+            return self._batchers[signature].submit(batch)
 
     def has_step(self, step: int) -> bool:
         """Whether a version is loaded."""
@@ -110,9 +109,12 @@ class ExportedModel:
                 tf.logging.warning('Version %d stays: %s', self.step, error)
             self._problem, self._refused = str(error), files
             return
-        self._loaded, self._problem = loaded, ''
-        self._batchers.update({name: self._batcher(name) for name in loaded.signatures if name not in self._batchers})
+        former, self._problem = self._batchers, ''
+        with self._submitting:
+            self._loaded, self._batchers = loaded, _batchers(loaded, self._on_batch)
         tf.logging.info('Version %d is loaded.', loaded.version)
+        for batcher in former.values():
+            batcher.close()
 
     def close(self) -> None:
         """Waits for the requests in progress."""
@@ -164,6 +166,24 @@ def _load(path):
     version = os.path.basename(os.path.normpath(path))
     number = int(version) if re.fullmatch(r'[0-9]{1,18}', version) else 0
     return _Loaded(path, number, signatures, calls, form or _form(path, signatures))
+
+
+def _batchers(loaded, on_batch):
+    return {name: _batcher(loaded, name, on_batch) for name in loaded.signatures}
+
+
+def _batcher(loaded, name, on_batch):
+    signature, call = loaded.signatures[name], loaded.calls[name]
+    shapes = {key: spec.shape[1:] for key, spec in signature.inputs.specs.items()}
+
+    def predict(batch):
+        # The call checks dtypes, but no shapes.
+        if batch.keys() != shapes.keys() or not all(shapes[key].is_compatible_with(batch[key].shape[1:]) for key in shapes):
+            raise Replaced(loaded.version)
+        return call(*(batch[key] for key in shapes))
+
+    specs = [*signature.inputs.specs.values(), *signature.outputs.values()]
+    return Batcher(predict, MAX_EXAMPLES if all(map(is_per_example, specs)) else 0, on_batch)
 
 
 def _warm_up(loaded):

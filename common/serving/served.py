@@ -53,6 +53,13 @@ class TooManyPixels(ValueError):
     """A picture is larger than the server decodes."""
 
 
+class Replaced(Exception):
+    """A newer version of the model, which takes other inputs, was loaded after a request was read."""
+
+    def __init__(self, version: int):
+        super().__init__(f'version {version}, which was loaded just now, takes other inputs: ask again')
+
+
 def check_pixels(columns: Mapping[str, Any], names: Collection[str]) -> None:
     """Raises TooManyPixels if a picture, among the columns with these names, is larger than the server decodes."""
     for name in names:

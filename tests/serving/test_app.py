@@ -57,6 +57,10 @@ def fail(x):
     raise RuntimeError('out of order\nat line 3')
 
 
+def replaced(x):
+    raise served.Replaced(8)
+
+
 def refuse(x):
     raise tf.errors.InvalidArgumentError(None, None, 'no such value\nat line 3')
 
@@ -73,6 +77,7 @@ def refuse(x):
         (model(), '/v1', BODY, 404, 'POST /v1: Not Found'),
         (model(), PATH, {'instances': []}, 400, '"instances" must be a list of examples, not an empty one'),
         (model(refuse), PATH, BODY, 400, 'no such value'),
+        (model(replaced), PATH, BODY, 503, 'version 8, which was loaded just now, takes other inputs: ask again'),
         (model(fail), PATH, BODY, 500, 'the prediction failed: out of order'),
         (
             model(has_step=lambda step: False),

@@ -1,11 +1,13 @@
 """Exports behind the HTTP interface: of runs, of classic Estimators, and of other programs."""
 
 import base64
+from concurrent.futures import ThreadPoolExecutor
 import contextlib
 import io
 import json
 import os
 import shutil
+import threading
 
 from fastapi.testclient import TestClient
 import numpy as np
@@ -18,6 +20,8 @@ from estimator_trainer.common.commands import api
 from estimator_trainer.common.serving.app import make_app
 from estimator_trainer.common.serving.exported import ExportedModel
 from estimator_trainer.common.serving.metrics import Metrics
+from estimator_trainer.common.serving.rest import read_request
+from estimator_trainer.common.serving.served import Replaced
 from tests.shared import failed
 
 
@@ -61,6 +65,28 @@ def save(path, factor):
         module = Doubled(factor)
         signatures = {'serving_default': module.double, 'scalar': module.scalar, 'silent': module.silent}
         tf2.saved_model.save(module, str(path), signatures)
+
+
+def save_function(path, function, signature='serving_default', **shapes):
+    """Exports a function of float32 inputs."""
+    with tf2.init_scope():
+        module = tf2.Module()
+        specs = [tf2.TensorSpec(shape, tf2.float32, name) for name, shape in shapes.items()]
+        module.function = tf2.function(lambda *inputs: {'y': function(*inputs)}, input_signature=specs)
+        tf2.saved_model.save(module, str(path), {signature: module.function})
+
+
+class Held:
+    """Holds the first batch of a model until it is released; sizes are those of all batches."""
+
+    def __init__(self):
+        self.sizes, self.begun, self._released = [], threading.Event(), threading.Event()
+        self.release = self._released.set
+
+    def __call__(self, size):
+        self.sizes.append(size)
+        self.begun.set()
+        self._released.wait()
 
 
 def test_an_export_of_any_program_is_served_without_a_form(tmp_path, caplog):
@@ -120,6 +146,59 @@ def test_a_broken_version_is_loaded_again_only_when_its_files_have_changed_and_l
         variables.write_bytes(content)
         model.reload()
         assert (len(loads), model.step) == (3, 3) and loads[2] not in closed
+
+
+@pytest.mark.parametrize(
+    'version',
+    [
+        dict(function=lambda z: z, z=[None, 2]),
+        dict(function=lambda x, z: x, x=[None, 2], z=[None, 2]),
+        dict(function=lambda x: x, x=[None, 3]),
+        dict(function=lambda x: x, x=[None, 2], signature='other'),
+    ],
+)
+def test_a_request_is_refused_if_a_version_that_takes_other_inputs_is_loaded_before_it_is_computed(tmp_path, version):
+    save_function(tmp_path / '2', lambda x: x, x=[None, 2])
+    with served(tmp_path) as (model, _):
+        request = read_request(b'{"inputs": [[1, 2]]}', model.signatures)
+        batch = model.to_batch(request)
+        save_function(tmp_path / '3', **version)
+        model.reload()
+        with pytest.raises(Replaced, match='version 3, which was loaded just now, takes other inputs: ask again'):
+            model.submit(request.signature, batch).result()
+        if version.get('x') != [None, 3]:
+            with pytest.raises(Replaced):
+                model.to_batch(request)
+
+
+def test_requests_that_wait_are_answered_by_the_version_that_they_were_read_for(tmp_path):
+    save_function(tmp_path / '2', lambda x: 2 * x, x=[None])
+    model, x = ExportedModel(str(tmp_path), held := Held()), {'x': np.ones(1, np.float32)}
+    waiting = [model.submit('serving_default', x)]
+    held.begun.wait()
+    waiting += [model.submit('serving_default', x) for _ in range(2)]
+    save_function(tmp_path / '3', lambda x: 3 * x[:1], x=[None])
+    with ThreadPoolExecutor() as pool:
+        reload = pool.submit(model.reload)
+        while model.step == 2:
+            assert not reload.done()
+        found = model.submit('serving_default', x)
+        held.release()
+    assert [future.result()['y'].tolist() for future in [*waiting, found]] == [[2], [2], [2], [3]]
+    model.close()
+
+
+def test_requests_are_merged_if_the_version_that_is_loaded_allows_it(tmp_path):
+    save_function(tmp_path / '2', lambda x: x, x=[None])
+    model, x = ExportedModel(str(tmp_path), held := Held()), {'x': np.ones(1, np.float32)}
+    save_function(tmp_path / '3', tf2.reduce_mean, x=[None])
+    model.reload()
+    futures = [model.submit('serving_default', x)]
+    held.begun.wait()
+    futures += [model.submit('serving_default', x) for _ in range(2)]
+    held.release()
+    assert [future.result()['y'].tolist() for future in futures] == [1, 1, 1] and held.sizes == [1, 1, 1]
+    model.close()
 
 
 @pytest.mark.parametrize('form, reason', [('{', 'is not JSON'), ('{}', 'is not that of an export of this version')])
