@@ -16,9 +16,9 @@ _TINT, _STRENGTH = (255, 96, 0), 0.65
 _ROWS, _COLUMNS = ('upper', 'middle', 'lower'), ('left', 'center', 'right')
 
 
-def without_each(words: Sequence[str]) -> list[str]:
-    """Returns a text for each word: the others."""
-    return [' '.join([*words[:i], *words[i + 1 :]]) for i in range(len(words))]
+def without_each(words: Sequence[str], count: int | None = None) -> list[str]:
+    """Returns a text for each of the first `count` words: the others."""
+    return [' '.join([*words[:i], *words[i + 1 :]]) for i in range(len(words))[:count]]
 
 
 def behind_patches(image: np.ndarray) -> np.ndarray:

@@ -54,7 +54,7 @@ def _explain_text(experiment, checkpoint, records) -> Explain | None:
         if len(words) < 2:
             return NO_REASON
         variants = []
-        for text in occlusion.without_each(words)[:_MAX_WORDS]:
+        for text in occlusion.without_each(words, _MAX_WORDS):
             found[0] = text.encode()
             variants.append(example.SerializeToString())
         weights = _weights(predictor, {'examples': np.array(variants, object)}, prediction)

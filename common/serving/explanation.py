@@ -14,7 +14,7 @@ from estimator_trainer.common.serving.batching import Arrays
 from estimator_trainer.common.serving.rest import Request, to_body, to_values
 from estimator_trainer.common.serving.served import check_pixels
 
-_MAX_PARTS = occlusion.GRID**2  # Others are not left out.
+_MAX_PARTS = occlusion.GRID**2  # The others stay in all variants.
 _SIDE = 256  # Pixels to which a picture is scaled down.
 
 
@@ -33,15 +33,15 @@ def variants(request: Request, form: Mapping[str, Any]) -> Request:
     row, (name, *others) = {key: values[0] for key, values in request.columns.items()}, [field['name'] for field in fields]
     if not others and fields[0]['type'] == 'text':
         words = _words(row[name])
-        return Request(request.signature, {name: [row[name], *occlusion.without_each(words)[:_MAX_PARTS]]}, True, words)
+        return Request(request.signature, {name: [row[name], *occlusion.without_each(words, _MAX_PARTS)]}, True, words)
     if not others and fields[0]['type'] == 'picture':
         image = _image(name, row[name])
         copies = occlusion.behind_patches(image)
         return Request(request.signature, {name: [image, *copies]}, True, [*map(str, range(len(copies)))])
     replaced = {field['name']: _typical(field, row[field['name']]) for field in fields if field['type'] != 'json'}
-    parts = [*replaced][:_MAX_PARTS]
-    columns = {key: [value, *(replaced[key] if part == key else value for part in parts)] for key, value in row.items()}
-    return Request(request.signature, columns, True, parts)
+    tried = [*replaced][:_MAX_PARTS]
+    columns = {key: [value, *(replaced[key] if part == key else value for part in tried)] for key, value in row.items()}
+    return Request(request.signature, columns, True, [*replaced])
 
 
 def _words(text):
@@ -75,7 +75,8 @@ def write(request: Request, found: Arrays, form: Mapping[str, Any]) -> bytes:
     """Returns the body of the answer, {'explanation': ...}.
 
     'score' is the probability of the predicted 'class', or the predicted number; 'parts' has {'part', 'score' without it} for
-    each word or column. A picture has 'picture' instead, a PNG file, tinted where it matters, and 'where' that is most.
+    each word or column, up to 64; 'untried' is the number of further ones. A picture has 'picture' instead, a PNG file, tinted
+    where it matters, and 'where' that is most.
 
     Args:
       request: of `variants`.
@@ -99,4 +100,6 @@ def write(request: Request, found: Arrays, form: Mapping[str, Any]) -> bytes:
         facts |= {'picture': {'b64': base64.b64encode(picture).decode()}, 'where': occlusion.strongest(heat)}
     else:
         facts['parts'] = [{'part': part, 'score': one} for part, one in zip(request.parts, scores)]
+        if untried := len(request.parts) - len(scores):
+            facts['untried'] = untried
     return to_body({'explanation': facts})

@@ -50,7 +50,7 @@ class Request:
     """Examples for a signature.
 
     columns is {name: a value per example}; by_row is whether the answer has a prediction per example; parts are, if the
-    examples are variants of the first one, what each of the others lacks of it.
+    examples are variants of the first one, what each of the others lacks of it, and then the parts that none lacks.
     """
 
     signature: str

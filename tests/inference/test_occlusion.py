@@ -7,6 +7,7 @@ from estimator_trainer.common.inference import occlusion
 
 
 def test_each_word_is_left_out_once():
+    assert occlusion.without_each(['a', 'b', 'a'], 2) == ['b a', 'a a']
     assert occlusion.without_each(['a', 'b', 'a']) == ['b a', 'a a', 'a b'] and occlusion.without_each(['a']) == ['']
 
 

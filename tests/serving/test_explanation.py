@@ -50,6 +50,17 @@ def test_a_text_lacks_one_word_and_its_length_bounds_the_work():
     assert len(variants(request({'x': ['w ' * 1000]}), TEXT).columns['x']) == 1 + 64
 
 
+def test_the_number_of_words_or_columns_beyond_the_first_64_is_told():
+    row = {f'c{i}': [i] for i in range(100)}
+    table = {'fields': [{'name': name, 'type': 'number', 'typical': 0.5} for name in row]}
+    for columns, form, count in ((row, table, 36), ({'x': ['w ' * 200]}, TEXT, 136), ({'x': ['w ' * 64]}, TEXT, None)):
+        found = variants(request(columns), form)
+        answer = json.loads(write(found, {'value': np.arange(65.0)[:, None]}, form))['explanation']
+        assert (len(answer['parts']), answer['parts'][-1]['score'], answer.get('untried')) == (64, 64, count)
+    found = variants(request(row), table)
+    assert found.columns['c63'] == [63] * 64 + [0.5] and found.columns['c64'] == [64] * 65
+
+
 def test_a_picture_is_tinted_where_a_patch_matters():
     file = io.BytesIO()
     Image.fromarray(np.full([600, 300], 200, np.uint8)).save(file, 'PNG')

@@ -189,6 +189,10 @@ def test_what_mattered_is_told_of_columns_words_and_patches(opened, digits, revi
     expect(page.locator('#reasons mark')).to_have_text(['a', 'good', 'film'])
     tinted = "nodes => nodes.map(node => getComputedStyle(node).backgroundColor !== 'rgba(0, 0, 0, 0)')"
     assert page.locator('#reasons mark').evaluate_all(tinted) == [False, True, False]
+    page.get_by_label('text').fill('a good film ' * 30)
+    page.locator('#send').click()
+    page.get_by_role('button', name='What mattered?').click()
+    expect(page.locator('#reasons p')).to_contain_text('Only the first 64 of 90 words were tried.')
     page = opened(digits)
     draw(page, 0, 40)
     page.get_by_role('button', name='What mattered?').click()
