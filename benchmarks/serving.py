@@ -8,7 +8,7 @@ their own, which shares the cores with the server. The apps compute each request
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 import contextlib
 import os
 import re
@@ -31,32 +31,56 @@ PEERS = {
 
 
 @contextlib.contextmanager
-def ours(output_dir: str) -> Iterator[int]:
+def started(name: str, command: Sequence[str], find_port: Callable[[str], int | None]) -> Iterator[int]:
+    """Runs a server within the block; yields its port.
+
+    Args:
+      name: for messages.
+      find_port: returns the port, by what the server has written to stderr; None until it answers.
+
+    Raises:
+      SystemExit: the server has ended before it answered.
+    """
+    with tempfile.TemporaryFile('a+') as log:
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log) as process:
+            try:
+                while (port := find_port(_content(log))) is None:
+                    if process.poll() is not None:
+                        last = _content(log).splitlines()[-1:] or ['no message']
+                        raise SystemExit(f'{name}: the server has not started, with exit code {process.returncode}: {last[0]}')
+                    time.sleep(0.1)
+                yield port
+            finally:
+                process.terminate()
+
+
+def _content(file):
+    file.seek(0)
+    return file.read()
+
+
+def ours(output_dir: str) -> contextlib.AbstractContextManager[int]:
     """Serves the run in an output_dir; yields the port."""
+
+    def find_port(log):
+        found = re.search(r'Serving step \d+: http://.*?:(\d+),', log)
+        return int(found[1]) if found else None
+
     command = [sys.executable, os.path.join(ROOT, 'trainer.py'), '--schedule=serve', '--port=0', f'--output_dir={output_dir}']
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr
-        lines = (re.search(r'Serving step \d+: http://.*?:(\d+)', line) for line in process.stderr)
-        yield int(next(filter(None, lines))[1])
-        process.terminate()
-        process.stderr.read()
+    return started(OURS, command, find_port)
 
 
-@contextlib.contextmanager
-def peer(kind: str, place: str) -> Iterator[int]:
+def peer(kind: str, place: str) -> contextlib.AbstractContextManager[int]:
     """Serves the app of a peer; yields the port."""
     with socket.create_server(('127.0.0.1', 0)) as free:
         port = free.getsockname()[1]
+
+    def find_port(log):
+        with contextlib.suppress(ConnectionRefusedError), socket.create_connection(('127.0.0.1', port)):
+            return port
+
     script = os.path.join(ROOT, 'benchmarks', 'peers', 'http_app.py')
-    with subprocess.Popen(
-        [peer_python('serving'), script, kind, place, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        while process.poll() is None:
-            with contextlib.suppress(ConnectionRefusedError), socket.create_connection(('127.0.0.1', port)):
-                break
-            time.sleep(0.1)
-        yield port
-        process.terminate()
+    return started(f'{kind}, {place}', [peer_python('serving'), script, kind, place, str(port)], find_port)
 
 
 def measure(server: Callable[[], contextlib.AbstractContextManager[int]], seconds: float) -> dict[str, float]:
