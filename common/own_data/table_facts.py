@@ -72,18 +72,18 @@ def describe(
     )
     ids = [name for name in table.header if name.lower() == ID]
     counted = [roles[TARGET], *roles.values(), *ids]
-    columns, classes, last = survey(table, trained, params.train_split, kinds, counted, settings, bad)
-    if is_by_class and _task_of(columns[roles[TARGET]], classes, schema.task) == CLASSIFICATION:
-        as_found, trained = trained, by_class(trained, classes, functools.partial(rows_of, table, roles[TARGET]))
-        if trained != as_found:
-            columns, classes, last = survey(table, trained, params.train_split, kinds, counted, settings, BadRows(1))
+    look = functools.partial(survey, table, split=params.train_split, kinds=kinds, counted=counted, settings=settings)
+    found = look(trained, bad=bad)
+    if is_by_class:
+        trained, found = _with_each_class(table, trained, found, look, roles[TARGET], schema.task)
+    columns, classes, last = found
     warn_of_totals(table, columns, last)
     check_readings(table, columns, roles[TARGET], params.max_bad_share)
     wanted = {roles[TARGET], *(name for name, column in columns.items() if column.kind == CATEGORICAL)}
     others = {
         file.splits[0]: count_values(other, wanted, settings, bad) for file, other in tables.items() if other is not table
     }
-    classes |= {split: found[roles[TARGET]] for split, found in others.items() if roles[TARGET] in found}
+    classes |= {split: values[roles[TARGET]] for split, values in others.items() if roles[TARGET] in values}
     facts: dict[str, Any] = {'missing': list(params.missing)} if params.missing else {}
     facts |= {'moved_rows': sorted(trained.moved)} if is_by_class else {}
     facts |= _describe_target(columns[roles[TARGET]], classes, params.train_split, table, schema.task, bad.max_share)
@@ -93,12 +93,26 @@ def describe(
         for cells in trained_cells(table, trained, params.train_split, texts, settings.missing):
             words.update(cells)
         facts |= words.describe(params)
-    for feature in description.of_kind(features, CATEGORICAL):
-        for file, other in tables.items():
-            if found := others.get(file.splits[0], {}).get(feature['name']):
-                warn_of_unknown(f'values of column {feature["name"]}', feature['vocabulary'], found.counts(), other.path)
+    _warn_of_unknown_values(tables, others, features)
     facts |= description.describe_features(table.path, COLUMNS, features, facts['task'])
     return facts, summarize(table.path, columns, facts, classes)
+
+
+def _with_each_class(table, trained, found, look, target, task):
+    """Returns the file with the rows that `by_class` moves, if the target has classes, and what look(file, bad) finds then."""
+    columns, classes, _ = found
+    if _task_of(columns[target], classes, task) != CLASSIFICATION:
+        return trained, found
+    moved = by_class(trained, classes, functools.partial(rows_of, table, target))
+    return moved, found if moved == trained else look(moved, bad=BadRows(1))
+
+
+def _warn_of_unknown_values(tables, others, features):
+    """Warns of columns most of whose values are unknown in a split; others are {split: {name: counts of its values}}."""
+    for feature in description.of_kind(features, CATEGORICAL):
+        for file, table in tables.items():
+            if values := others.get(file.splits[0], {}).get(feature['name']):
+                warn_of_unknown(f'values of column {feature["name"]}', feature['vocabulary'], values.counts(), table.path)
 
 
 def _given_kinds(table, schema, roles):
