@@ -55,7 +55,7 @@ def _serve(load, metrics, options, stop, follows):
         gc.collect()
         gc.freeze()  # What the model consists of; to traverse it at some requests would take them 10 ms.
         url = server.url_of(listener)
-        tf.logging.info('Serving step %d: %s, %s/v1/models/%s', model.step, url, url, model.name)
+        tf.logging.info('Serving %s %d: %s, %s/v1/models/%s', model.unit, model.step, url, url, model.name)
         server.serve(make_app(model, metrics), listener, model, stop, follows)
     return {}
 

@@ -123,7 +123,7 @@ def _add_pages(app, model, metrics_text):
 
     @app.get('/form')
     async def show_form() -> Response:
-        return _json(rest.to_body(model.form))
+        return _json(rest.to_body({**model.form, 'unit': model.unit}))
 
     @app.get('/healthz')
     async def health() -> Response:

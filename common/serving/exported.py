@@ -44,11 +44,13 @@ class ExportedModel:
 
     Attributes:
       name: that of the run's model, or of the directory.
-      signatures, form, step: see ServedModel; the step is the version, or 0.
+      signatures, form, step, unit: see ServedModel; the step is the version, or 0.
 
     Raises:
       RunError: the SavedModel cannot be loaded.
     """
+
+    unit = 'version'
 
     def __init__(self, path: str, on_batch: Callable[[int], Any]):
         self._path, self._on_batch, self._problem = path, on_batch, ''

@@ -63,7 +63,7 @@ class Metrics:
             (name, 'gauge', text, [f'{name} {value}'])
             for name, text, value in (
                 ('serving_requests_in_progress', 'Complete requests without an answer.', in_progress),
-                ('serving_model_step', 'The global step of the model.', step),
+                ('serving_model_step', 'The global step of the model, or the version of an export.', step),
             )
         ]
         lines = [

@@ -82,7 +82,10 @@ class ServedModel:
       signatures: what these contain, and what the answers do.
       form: the fields of the page.
       step: of the checkpoint that is loaded.
+      unit: what people call this number.
     """
+
+    unit = 'step'
 
     def __init__(
         self,

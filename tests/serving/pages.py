@@ -39,7 +39,13 @@ def _model(name, inputs, class_names, score, columns=(), to_batch=lambda request
 
     form = form_of(name, inputs, {'columns': columns, 'class_names': class_names})
     facts = dict(
-        name=name, step=7, signatures={'serving_default': Signature(inputs, {})}, form=form, to_batch=to_batch, submit=submit
+        name=name,
+        step=7,
+        unit='step',
+        signatures={'serving_default': Signature(inputs, {})},
+        form=form,
+        to_batch=to_batch,
+        submit=submit,
     )
     return types.SimpleNamespace(**facts, has_step=lambda step: True)
 

@@ -40,6 +40,7 @@ def model(predict=lambda x: {'y': 2 * x}, **others):
     facts = dict(
         name='m',
         step=7,
+        unit='step',
         signatures={'serving_default': Signature(Inputs({'x': SPEC}), {'y': SPEC})},
         to_batch=lambda request: {'x': np.array(request.columns['x'], np.float32)},
         submit=submit,

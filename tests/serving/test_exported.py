@@ -100,7 +100,8 @@ def test_an_export_of_any_program_is_served_without_a_form(tmp_path, caplog):
         }
         assert 'the input x must be float32 (None, 2)' in ask(client, 'digits', {'instances': [[1, 2, 3]]}, 400)
         assert 'of a model with a form' in ask(client, 'digits', {'instances': [[1, 2]]}, 400, 'explain')
-        assert client.get('/form').json()['fields'] == []
+        form = client.get('/form').json()
+        assert (form['fields'], form['unit']) == ([], 'version')
         assert client.get('/v1/models/digits/versions/7').status_code == 200
 
 

@@ -55,4 +55,4 @@ def test_the_page_asks_no_other_server_for_anything():
         page.headers['content-type'].startswith('text/html') and "connect-src 'self'" in page.headers['content-security-policy']
     )
     assert not re.search(r'https?://|<link (?!rel="icon" href="data:)|src=', page.text)
-    assert client.get('/form').json() == form
+    assert client.get('/form').json() == {**form, 'unit': 'step'}

@@ -98,7 +98,7 @@ def test_a_process_answers_as_the_run_loads_newer_checkpoints_and_ends_after_the
 def test_an_export_needs_no_run(start, tmp_path):
     save(tmp_path / 'doubled' / '3', 2)
     process = start('--schedule=serve', '--port=0', f'--checkpoint={tmp_path / "doubled"}')
-    port = int(wait_for_log(process, r'Serving step 3: http://127\.0\.0\.1:(\d+), .*/v1/models/doubled$')[1])
+    port = int(wait_for_log(process, r'Serving version 3: http://127\.0\.0\.1:(\d+), .*/v1/models/doubled$')[1])
     code, answer = ask(port, 'POST', '/v1/models/doubled:predict', '{"inputs": [[1, 2]]}')
     assert (code, answer['outputs']['y']) == (200, [[2.0, 4.0]])
     process.send_signal(signal.SIGTERM)
