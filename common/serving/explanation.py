@@ -37,7 +37,8 @@ def variants(request: Request, form: Mapping[str, Any]) -> Request:
     if not others and fields[0]['type'] == 'picture':
         image = _image(name, row[name])
         copies = occlusion.behind_patches(image)
-        return Request(request.signature, {name: [image, *copies]}, True, [*map(str, range(len(copies)))])
+        # The picture itself has the score of a prediction; decoded and scaled here, it is what the copies compare with.
+        return Request(request.signature, {name: [row[name], image, *copies]}, True, [*map(str, range(len(copies)))])
     replaced = {field['name']: _typical(field, row[field['name']]) for field in fields if field['type'] != 'json'}
     tried = [*replaced][:_MAX_PARTS]
     columns = {key: [value, *(replaced[key] if part == key else value for part in tried)] for key, value in row.items()}
@@ -45,7 +46,7 @@ def variants(request: Request, form: Mapping[str, Any]) -> Request:
 
 
 def _words(text):
-    words = (text.decode(errors='replace') if isinstance(text, bytes) else str(text)).split()
+    words = (text.decode(errors='replace') if isinstance(text, bytes) else str('' if text is None else text)).split()
     if not words:
         raise ValueError('the text has no words')
     return words
@@ -92,11 +93,11 @@ def write(request: Request, found: Arrays, form: Mapping[str, Any]) -> bytes:
     values = [row.probabilities[chosen] if is_class else row.value for row in rows]  # type: ignore[index]
     score, *scores = to_values(np.array(values, np.float32))
     facts: dict[str, Any] = {'score': score, **({'class': chosen} if is_class else {})}
-    first = next(iter(request.columns.values()))[0]
     if [field['type'] for field in form['fields']] == ['picture']:
-        changes = score - np.array(scores)
+        image = next(iter(request.columns.values()))[1]
+        changes = scores[0] - np.array(scores[1:])
         heat = occlusion.weights(0, -changes if is_class else -np.abs(changes))
-        picture = images.to_png(Image.fromarray(occlusion.tinted(first, heat)))
+        picture = images.to_png(Image.fromarray(occlusion.tinted(image, heat)))
         facts |= {'picture': {'b64': base64.b64encode(picture).decode()}, 'where': occlusion.strongest(heat)}
     else:
         facts['parts'] = [{'part': part, 'score': one} for part, one in zip(request.parts, scores)]

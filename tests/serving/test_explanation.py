@@ -65,11 +65,13 @@ def test_a_picture_is_tinted_where_a_patch_matters():
     file = io.BytesIO()
     Image.fromarray(np.full([600, 300], 200, np.uint8)).save(file, 'PNG')
     found = variants(request({'x': [file.getvalue()]}), PICTURE)
-    assert {image.shape for image in found.columns['x']} == {(256, 128, 1)} and len(found.columns['x']) == 65
-    shares = np.tile([[0.2, 0.8]], [65, 1])
-    shares[1] = [0.6, 0.4]  # Without the patch in the upper left.
-    answer = json.loads(write(found, {'class': np.ones(65, int), 'probabilities': shares}, PICTURE))['explanation']
-    assert answer['where'] == 'upper left' and 'parts' not in answer
+    given, *images = found.columns['x']
+    assert given == file.getvalue() and {image.shape for image in images} == {(256, 128, 1)} and len(images) == 65
+    shares = np.tile([[0.2, 0.8]], [66, 1])
+    shares[0] = [0.3, 0.7]  # As for a prediction.
+    shares[2] = [0.6, 0.4]  # Without the patch in the upper left.
+    answer = json.loads(write(found, {'class': np.ones(66, int), 'probabilities': shares}, PICTURE))['explanation']
+    assert answer['score'] == 0.7 and answer['where'] == 'upper left' and 'parts' not in answer
     picture = np.asarray(Image.open(io.BytesIO(base64.b64decode(answer['picture']['b64']))))
     assert picture.shape == (256, 128, 3)
     assert picture[5, 5].tolist() != [200] * 3 and picture[-5, -5].tolist() == [200] * 3
@@ -82,6 +84,7 @@ def test_a_picture_is_tinted_where_a_patch_matters():
         ({'x': ['a']}, {'fields': []}, 'and of a model with a form'),
         ({'x': [' ']}, TEXT, 'the text has no words'),
         ({'x': [b'abc']}, PICTURE, 'the input x: picture 0 is not an image'),
+        ({'x': [None]}, TEXT, 'the text has no words'),
     ],
 )
 def test_what_cannot_be_explained_is_refused(columns, form, message):
