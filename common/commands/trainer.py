@@ -51,8 +51,11 @@ def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
     from estimator_trainer.common.commands import request
     from estimator_trainer.common.runs.serve_schedule import serve_export
 
-    if FLAGS.schedule == 'serve' and FLAGS.checkpoint not in (None, 'latest', 'best') and tf.io.gfile.isdir(FLAGS.checkpoint):
-        return serve_export(to_options(FLAGS), stop)
+    if FLAGS.schedule == 'serve' and FLAGS.checkpoint not in (None, 'latest', 'best'):
+        if tf.io.gfile.isdir(FLAGS.checkpoint):
+            return serve_export(to_options(FLAGS), stop)
+        if not tf.io.gfile.exists(f'{FLAGS.checkpoint}.index'):
+            raise UsageError(f'--checkpoint={FLAGS.checkpoint}: there is neither a checkpoint nor an export')
     return request.launch(SCRIPT, FLAGS, stop)
 
 
