@@ -8,7 +8,7 @@ from absl import flags
 import estimator_trainer
 from estimator_trainer.common.commands import command, compare, status
 from estimator_trainer.common.commands.flags import check, check_names, define, output_dir, to_options
-from estimator_trainer.common.errors import check_all
+from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.plugins.module_help import describe_framework, describe_module
 from estimator_trainer.common.plugins.module_list import list_modules
 

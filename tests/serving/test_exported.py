@@ -213,6 +213,8 @@ def test_a_form_of_another_kind_is_named(tmp_path, form, reason):
 def test_a_directory_without_an_export_is_named(run, tmp_path):
     code, _, err = run('--schedule=serve', f'--checkpoint={tmp_path}', '--port=0')
     assert code == 1 and err.splitlines()[-1].endswith(f'{tmp_path} has no SavedModel')
+    code, _, err = run('--schedule=serve', f'--checkpoint={tmp_path}/1', '--port=0')
+    assert code == 2 and err == f'trainer.py: --checkpoint={tmp_path}/1: there is neither a checkpoint nor an export\n'
 
 
 def test_a_classic_estimator_takes_examples(tmp_path):
