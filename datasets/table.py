@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.files import read_json
-from estimator_trainer.common.own_data import dates, example_parser, named_columns, numbers, raw_columns, tokens
+from estimator_trainer.common.own_data import dates, example_parser, named_columns, numbers, preparation, raw_columns, tokens
 from estimator_trainer.common.own_data.conversions import once, silenced
 from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
 from estimator_trainer.common.own_data.held_out import is_by_class
@@ -33,6 +33,7 @@ PARSED_ONCE = True
 _SPLITS = 'train|eval|val|valid|validation|dev|test|fold.*'  # Names of files that are splits whatever their columns.
 raw_specs = raw_columns.raw_specs
 from_raw = raw_columns.from_raw
+input_parts = preparation.input_parts
 cell_readers = raw_columns.cell_readers
 
 

@@ -15,7 +15,14 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.files import read_json, write_json
-from estimator_trainer.common.own_data import example_input, example_metadata, example_parser, named_columns, tokens
+from estimator_trainer.common.own_data import (
+    example_input,
+    example_metadata,
+    example_parser,
+    named_columns,
+    preparation,
+    tokens,
+)
 from estimator_trainer.common.own_data.example_records import Examples
 from estimator_trainer.common.own_data.schema import FEATURES, IMAGE, LABEL, TEXT, USUAL_LABELS, WEIGHT, read_schema
 from estimator_trainer.common.own_data.splits import fingerprint
@@ -32,6 +39,7 @@ parse = example_parser.parse
 image_features = example_parser.image_features
 raw_specs = example_parser.raw_specs
 from_raw = example_parser.from_raw
+input_parts = preparation.input_parts
 by_column, feature_columns = named_columns.by_column, named_columns.feature_columns
 read_input = example_input.read_input
 read_labeled = example_input.read_labeled

@@ -12,7 +12,14 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import read_json, write_json
-from estimator_trainer.common.own_data import example_input, example_metadata, example_parser, named_columns, tokens
+from estimator_trainer.common.own_data import (
+    example_input,
+    example_metadata,
+    example_parser,
+    named_columns,
+    preparation,
+    tokens,
+)
 from estimator_trainer.common.own_data.conversions import once
 from estimator_trainer.common.own_data.example_records import Examples
 from estimator_trainer.common.own_data.record_files import find_record_files
@@ -28,6 +35,7 @@ parse = example_parser.parse
 image_features = example_parser.image_features
 raw_specs = example_parser.raw_specs
 from_raw = example_parser.from_raw
+input_parts = preparation.input_parts
 by_column, feature_columns = named_columns.by_column, named_columns.feature_columns
 read_input = example_input.read_input
 read_labeled = example_input.read_labeled

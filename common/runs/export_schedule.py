@@ -148,12 +148,17 @@ def _make_file(name, experiment, checkpoint, directory):
         'task': task_of(source, network.outputs),
         'inputs': _ports(network.inputs),
         'outputs': _ports(network.outputs),
-        'prepared': not given.is_raw,
+        **({} if given.is_raw else {'preparation': _preparation(source)}),
         'example': module.example(network, f'model.{name}'),
         'comparison': _card_of(compared),
     }
     _add_card(experiment, checkpoint, directory, 'README.md', facts)
     return directory, _card_of(compared)
+
+
+def _preparation(source):
+    describe = getattr(source.module, 'input_parts', None)
+    return describe(source.params) if describe else {}
 
 
 def _split(experiment):
