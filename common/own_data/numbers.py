@@ -22,12 +22,12 @@ _UNITS = frozenset(
 )
 _CELL = re.compile(
     r"(?P<before>[^\d.,'+-]*)(?P<sign>[+-]?)(?P<between>[^\d.,'+-]*)"
-    r"(?P<digits>\d(?:[\d.,' ]*\d)?[.,]?|[.,]\d+)(?P<exponent>[eE][+-]?\d+)?(?P<after>\D*)"
+    r"(?P<digits>\d(?:[\d.,'_ ]*\d)?[.,]?|[.,]\d+)(?P<exponent>[eE][+-]?\d+)?(?P<after>\D*)"
 )
 _WITH_POINT = re.compile(
-    r"\d+\.?|\d*\.\d+|[1-9]\d{0,2}(?P<by>[, '])\d{3}(?:(?P=by)\d{3})*(?:\.\d*)?|[1-9]\d?(?:,\d\d)+,\d{3}(?:\.\d*)?"
+    r"\d+\.?|\d*\.\d+|[1-9]\d{0,2}(?P<by>[, '_])\d{3}(?:(?P=by)\d{3})*(?:\.\d*)?|[1-9]\d?(?:,\d\d)+,\d{3}(?:\.\d*)?"
 )
-_WITH_COMMA = re.compile(r"\d+,?|\d*,\d+|[1-9]\d{0,2}(?P<by>[. '])\d{3}(?:(?P=by)\d{3})*(?:,\d*)?")
+_WITH_COMMA = re.compile(r"\d+,?|\d*,\d+|[1-9]\d{0,2}(?P<by>[. '_])\d{3}(?:(?P=by)\d{3})*(?:,\d*)?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,9 +87,9 @@ def read(cell: str) -> Written | None:
     digits, sign, exponent = match['digits'], '-' if is_negative else match['sign'], match['exponent'] or ''
     point = comma = None
     if _WITH_POINT.fullmatch(digits):
-        point = to_number(sign + re.sub("[, ']", '', digits) + exponent)
+        point = to_number(sign + re.sub("[, '_]", '', digits) + exponent)
     if _WITH_COMMA.fullmatch(digits):
-        comma = to_number(sign + re.sub("[. ']", '', digits).replace(',', '.') + exponent)
+        comma = to_number(sign + re.sub("[. '_]", '', digits).replace(',', '.') + exponent)
     return None if point is comma is None else Written(point, comma, affix, ',' in digits)
 
 
