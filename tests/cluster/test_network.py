@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.conftest import FLAGS
 from tests.cluster.tasks import Run, wait_until
-from tests.shared import assert_equal
+from tests.shared import ROOT, assert_equal
 from tools.soak.network import Network
 
 HOSTS = {'chief0': '10.76.0.1', 'worker0': '10.76.0.2'}
@@ -29,7 +29,7 @@ def test_tasks_that_lose_each_other_restart_by_themselves_and_end_with_the_same_
     assert expected.wait() == [0, 0]
     flags = (f'--data_dir={tiny_dir}', *FLAGS, '--schedule=train', '--save_checkpoints_steps=5', '--overwrite')
     with Network(f'test-{os.getpid()}', HOSTS) as network:
-        run = Run(tmp_path, CLUSTER, *flags, environ={'TINY_SECONDS': '0.2'}, popen=network.popen_task)
+        run = Run(tmp_path, CLUSTER, *flags, environ={'TINY_SECONDS': '0.2', 'PYTHONPATH': ROOT}, popen=network.popen_task)
         try:
             run.wait_for_step('chief0', 11)
             network.cut_off('worker0')
