@@ -1,10 +1,10 @@
 """The page of a report, from its parts, by a template of Jinja, in which everything is escaped."""
 
 from collections.abc import Mapping
-import importlib.util
 import os
 from typing import Any
 
+from estimator_trainer.common import import_names
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.report import charts
 
@@ -18,7 +18,7 @@ def check_installed(user: str = '--schedule=report') -> None:
 
 
 def is_installed() -> bool:
-    return importlib.util.find_spec('jinja2') is not None
+    return import_names.exists('jinja2')
 
 
 def render(parts: Mapping[str, Any], template: str = 'page.html.jinja') -> str:

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 import contextlib
 import functools
-import importlib.util
 import itertools
 import os
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common import assets
+from estimator_trainer.common import assets, import_names
 from estimator_trainer.common.console import quiet
 from estimator_trainer.common.errors import RunError, UsageError, first_line
 from estimator_trainer.common.export import comparison, inputs, onnx_file, saved_model, tflite_file
@@ -51,7 +50,7 @@ def export(experiment: Experiment) -> dict[str, Any]:
 
 def _check_installed(name):
     packages = _FILES[name].PACKAGES if name in _FILES else ()
-    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    missing = [package for package in packages if not import_names.exists(package)]
     if missing:
         names = ' and '.join(package.replace('_', '-') for package in missing)
         raise UsageError(f"--format={name} needs {names}: pip install 'estimator-trainer[{name}]'")

@@ -2,11 +2,11 @@
 
 import functools
 import gc
-import importlib.util
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import import_names
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.inference.raw_predictor import example_predictor, make_predictor
 from estimator_trainer.common.options.table import Options
@@ -61,7 +61,7 @@ def _serve(load, metrics, options, stop, follows):
 
 
 def _check_packages():
-    missing = [name for name in ('fastapi', 'uvicorn') if importlib.util.find_spec(name) is None]
+    missing = [name for name in ('fastapi', 'uvicorn') if not import_names.exists(name)]
     if missing:
         names = ' and '.join(missing)
         raise UsageError(f"--schedule=serve needs {names}: pip install 'estimator-trainer[serve]', or {' '.join(missing)}")
