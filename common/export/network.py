@@ -115,3 +115,12 @@ def tensors(network: Network) -> dict[str, list[str]]:
             for tensor in op.outputs
             if op.type not in ('Const', 'Placeholder')
         }
+
+
+def inputs_text(network: Network) -> str:
+    """Returns lines of a dict of zeros, a batch of one example of the inputs; dimensions of any size have one element."""
+    lines = []
+    for name, port in network.inputs.items():
+        shape = [1, *(size or 1 for size in port.spec.shape.as_list()[1:])]
+        lines.append(f'    {name!r}: np.zeros({shape}, np.{port.spec.dtype.name}),')
+    return '\n'.join(lines)

@@ -8,7 +8,7 @@ from google.protobuf.message import EncodeError
 import numpy as np
 
 from estimator_trainer.common.errors import UsageError, first_line, listed
-from estimator_trainer.common.export.network import Network, tensors, too_large
+from estimator_trainer.common.export.network import Network, inputs_text, tensors, too_large
 from estimator_trainer.common.export.quiet import silenced
 
 PACKAGES = ('tf2onnx', 'onnxruntime')
@@ -160,12 +160,3 @@ inputs = {{
 }}
 names = [output.name for output in session.get_outputs()]
 print(dict(zip(names, session.run(names, inputs))))"""
-
-
-def inputs_text(network: Network) -> str:
-    """Returns lines of a dict of zeros, a batch of one example of the inputs; dimensions of any size have one element."""
-    lines = []
-    for name, port in network.inputs.items():
-        shape = [1, *(size or 1 for size in port.spec.shape.as_list()[1:])]
-        lines.append(f'    {name!r}: np.zeros({shape}, np.{port.spec.dtype.name}),')
-    return '\n'.join(lines)

@@ -10,8 +10,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, first_line
-from estimator_trainer.common.export.network import Network, tensors
-from estimator_trainer.common.export.onnx_file import inputs_text
+from estimator_trainer.common.export.network import Network, inputs_text, tensors
 from estimator_trainer.common.export.quiet import silenced
 
 PACKAGES = ('ai_edge_litert',)

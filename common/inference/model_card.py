@@ -94,7 +94,8 @@ def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
     """Returns a model card as Markdown, with the hyper-parameters that differ from the framework's defaults.
 
     Optional items of the card are 'quantize', a choice of --quantize; 'inputs' and 'outputs', {name: {'dtype', 'shape'}};
-    'example', lines of Python; and 'comparison', {name: value}, or a text that says why there is none.
+    'preparation', as of `input_parts` of a dataset module, if the inputs are prepared; 'example', lines of Python; and
+    'comparison', {name: value}, or a text that says why there is none.
     """
     hparams, metrics = card['hparams'], card['metrics']
     chosen = {name: value for name, value in hparams.items() if name not in DEFAULTS or HParams(DEFAULTS)[name] != value}
