@@ -93,17 +93,15 @@ def rehearse(command: Sequence[str], counts: Mapping[str, int], stop: StopOnSign
         log = os.path.join(directory, 'log.txt')
         flags = ['--schedule=dry_run', f'--output_dir={directory}/output']
         environ = {**os.environ, 'TF_CONFIG': tf_config, _TASK: _text(counts)}
-        receiver, sender = os.pipe()  # As for tasks: the process ends with this one.
-        process = processes.start([*command, *flags], log, stdin=receiver, stdout=subprocess.DEVNULL, env=environ)
-        try:
-            while process.poll() is None:
-                time.sleep(_POLL_SECONDS)
-                stop.exit_if_received()
-        finally:
-            process.terminate()
-            code = process.wait()
-            os.close(receiver)
-            os.close(sender)
+        with _lifeline() as stdin:
+            process = processes.start([*command, *flags], log, stdin=stdin, stdout=subprocess.DEVNULL, env=environ)
+            try:
+                while process.poll() is None:
+                    time.sleep(_POLL_SECONDS)
+                    stop.exit_if_received()
+            finally:
+                process.terminate()
+                code = process.wait()
         if code:
             cause = processes.cause(log, code).removeprefix('trainer.py: ')
             raise (UsageError if code == 2 else RunError)(cause)
@@ -183,9 +181,8 @@ def _started(command, counts, directory):
     num_gpus = len(tf.config.list_physical_devices('GPU'))
     gpus = share_gpus(len(configs), num_gpus, os.environ.get('CUDA_VISIBLE_DEVICES', ''))
     tasks: list[_Task] = []
-    receiver, sender = os.pipe()
-    try:
-        with tempfile.TemporaryFile() as chief_output:
+    with _lifeline() as stdin, tempfile.TemporaryFile() as chief_output:
+        try:
             for config, gpu in zip(configs, gpus):
                 log_path = os.path.join(directory, f'{config.name.replace(" ", "-")}.log')
                 log_start = os.path.getsize(log_path) if os.path.exists(log_path) else 0
@@ -194,16 +191,25 @@ def _started(command, counts, directory):
                 process = processes.start(
                     command,
                     log_path,
-                    stdin=receiver,
+                    stdin=stdin,
                     stdout=None if tasks else chief_output,
                     env={**os.environ, **gpu, 'TF_CONFIG': tf_config, _TASK: _text(counts)},
                 )
                 tasks.append(_Task(config, log_path, log_start, process))
             yield tasks, chief_output
+        finally:
+            for started in tasks:
+                started.process.kill()
+                started.process.wait()
+
+
+@contextlib.contextmanager
+def _lifeline():
+    """Yields the stdin of child processes: it closes when the block, or this process, ends, see `end_with_launcher`."""
+    receiver, sender = os.pipe()
+    try:
+        yield receiver
     finally:
-        for started in tasks:
-            started.process.kill()
-            started.process.wait()
         os.close(receiver)
         os.close(sender)
 
