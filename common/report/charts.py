@@ -166,6 +166,11 @@ def number(value: float) -> str:
     return f'{value:,.0f}' if 1e4 <= abs(value) < 1e12 else f'{value:.4g}'
 
 
+def shorten(text: str, limit: int) -> str:
+    """Returns a text, with an ellipsis in place of what follows the first `limit` characters."""
+    return text if len(text) <= limit else f'{text[:limit]}…'
+
+
 def percent(share: float) -> str:
     """Returns a share in [0, 1] as a percentage with a decimal, which hides neither a few nor a few that lack."""
     if share != share or share in (0, 1):

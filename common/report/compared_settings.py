@@ -50,21 +50,11 @@ def draw(found: Comparison) -> Settings | None:
     points, mean = _without_seeds(columns, badness)
     measured = effects.measure(points, mean) if len(mean) >= effects.MIN_POINTS else []
     order = [*dict.fromkeys([one.name for one in measured] + [*columns])]
-    axes = [name for name in order if _fits(columns[name])][:_MAX_AXES]
-    lines = parallel.draw(
-        [run.name for run, _ in pairs], {name: columns[name] for name in axes}, objective.metric, values, badness
-    )
-    text = _describe(
-        [run.name for run, _ in pairs],
-        {name: columns[name] for name in axes},
-        objective.metric,
-        values,
-        badness,
-        len(found.runs),
-    )
+    axes = {name: columns[name] for name in [name for name in order if _fits(columns[name])][:_MAX_AXES]}
+    shown = [run.name for run, _ in pairs], axes, objective.metric, values, badness
     return Settings(
-        lines,
-        text,
+        parallel.draw(*shown),
+        _describe(*shown, len(found.runs)),
         measured,
         _describe_effects(measured, len(mean), objective.metric),
         [name for name in order if name not in axes],

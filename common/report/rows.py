@@ -8,6 +8,7 @@ from google.protobuf.message import DecodeError
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import printable
+from estimator_trainer.common.report.charts import shorten
 from estimator_trainer.common.report.slices import Column
 
 _MAX_VALUES = 8
@@ -97,4 +98,4 @@ def _one(value):
         text = printable(' '.join(value.decode().split()))
     except UnicodeDecodeError:
         return f'{len(value):,} bytes'
-    return text if len(text) <= _MAX_TEXT else f'{text[:_MAX_TEXT]}…'
+    return shorten(text, _MAX_TEXT)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from estimator_trainer.common.report.charts import number, percent
+from estimator_trainer.common.report.charts import number, percent, shorten
 from estimator_trainer.common.report.predicted import Predicted
 from estimator_trainer.common.report.ranks import rank_sum, to_ranks
 
@@ -121,7 +121,7 @@ def _by_value(column, is_known):
     places = np.full(len(column.values), -1)
     places[is_known] = groups
     large = np.flatnonzero(np.bincount(groups) >= MIN_EXAMPLES)
-    yield from _large((_shorten(column.format(values[i])), places == i) for i in large)
+    yield from _large((shorten(column.format(values[i]), _MAX_TEXT), places == i) for i in large)
 
 
 def _by_range(numbers, is_known, format: Format, unit=''):
@@ -137,10 +137,6 @@ def _by_range(numbers, is_known, format: Format, unit=''):
 
 def _large(slices):
     return [(text, mask) for text, mask in slices if MIN_EXAMPLES <= mask.sum() < len(mask)]
-
-
-def _shorten(text):
-    return text if len(text) <= _MAX_TEXT else f'{text[:_MAX_TEXT]}…'
 
 
 def _measure(found: Predicted, chosen: np.ndarray) -> Measure | None:
