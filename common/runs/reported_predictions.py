@@ -17,7 +17,7 @@ from estimator_trainer.common.report.mistakes import Mistake
 from estimator_trainer.common.report.predicted import Predicted
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.reported_reasons import explain
-from estimator_trainer.common.runs.reported_slices import Seen, raw_columns, read_records, slices_of
+from estimator_trainer.common.runs.reported_slices import Seen, raw_columns, read_records, sampled, slices_of
 from estimator_trainer.common.storage import checkpoints
 
 _SHUFFLED = 1000  # Examples with which the importance of columns is measured.
@@ -27,39 +27,41 @@ _MAX_COLUMNS = 12  # Of the examples with the worst mistakes.
 
 def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, Any]:
     """Returns the variables of the page that come from the predictions of a checkpoint for --predict_split."""
-    source, split = experiment.source, experiment.options.predict_split
-    seen = Seen()
-    found = _collect(experiment, checkpoint, mistakes.MAX_MISTAKES, seen)
-    names = source.params.metadata.get('class_names') or seen.class_names
-    worst = _worst(experiment, checkpoint, found, names) if found else []
+    seen, found, names, worst, order = _examined(experiment, checkpoint, mistakes.MAX_MISTAKES)
     importances = _importances(experiment, checkpoint, found) if found else None
-    order = [one.column for one in importances.columns] if importances else [*(raw_columns(source) or seen.names)]
+    order = [one.column for one in importances.columns] if importances else order
     return {
-        'split': split,
+        'split': experiment.options.predict_split,
         'predicted_step': checkpoints.global_step(checkpoint),
         'predicted': found,
         'classification': classification.figures(found, names) if found and found.classes is not None else None,
         'regression': regression.figures(found) if found and found.values is not None else None,
         'slices': slices_of(experiment, found, seen) if found else None,
         'importances': importances,
-        'has_input_fn': source.has_input_fn(),
+        'has_input_fn': experiment.source.has_input_fn(),
         **_shown(worst, order),
     }
 
 
 def parts_of_mistakes(experiment: Experiment, checkpoint: str, count: int) -> dict[str, Any]:
     """Returns the variables of the page for the examples of --predict_split with the largest losses, alone."""
+    _, found, _, worst, order = _examined(experiment, checkpoint, count)
+    return {'classification': found and found.classes is not None, **_shown(worst, order)}
+
+
+def _examined(experiment, checkpoint, count):
+    """Predicts --predict_split.
+
+    Returns:
+      What was seen of its examples; the predictions, None if they cannot be compared with labels; the names of the classes; the
+      worst mistakes; the names of their columns.
+    """
     source, seen = experiment.source, Seen()
-    found = _collect(experiment, checkpoint, count, seen)
+    predictions = predict_split(experiment.estimator, source, experiment.options.predict_split, checkpoint)
+    found = predicted.collect(make_bar(seen.watch(predictions), desc='Predicting', unit='ex', leave=False), count)
     names = source.params.metadata.get('class_names') or seen.class_names
     worst = _worst(experiment, checkpoint, found, names) if found else []
-    return {'classification': found and found.classes is not None, **_shown(worst, [*(raw_columns(source) or seen.names)])}
-
-
-def _collect(experiment, checkpoint, count, seen):
-    """Returns the predictions of --predict_split, with the worst ones; None if they cannot be compared with labels."""
-    predictions = predict_split(experiment.estimator, experiment.source, experiment.options.predict_split, checkpoint)
-    return predicted.collect(make_bar(seen.watch(predictions), desc='Predicting', unit='ex', leave=False), count)
+    return seen, found, names, worst, [*(raw_columns(source) or seen.names)]
 
 
 def _shown(worst, order):
@@ -89,9 +91,8 @@ def _importances(experiment: Experiment, checkpoint: str, found: Predicted) -> I
     source, columns = experiment.source, raw_columns(experiment.source)
     if len(columns) < 2 or len(columns) < len(source.raw_specs()):  # Pictures would take long.
         return None
-    chosen = np.unique(np.linspace(0, len(found.labels) - 1, min(len(found.labels), _SHUFFLED)).astype(int))
-    records = read_records(source, experiment.options.predict_split, found.places[chosen].tolist())
-    if not all(isinstance(record, bytes) for record in records):
+    chosen, records = sampled(experiment, found, _SHUFFLED)
+    if records is None:
         return None
     stored = {name for record in records for name in tf.train.Example.FromString(record).features.feature}
     features = {name: rows.parts_of(name, columns, stored) for name in columns}

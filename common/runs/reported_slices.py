@@ -75,11 +75,15 @@ def slices_of(experiment: Experiment, found: Predicted, seen: Seen) -> Slices | 
     if not names:
         chosen, columns = seen.columns(found)
         return slices.find(columns, found, chosen) if len(chosen) else None
-    chosen = np.unique(np.linspace(0, len(found.labels) - 1, min(len(found.labels), _MAX_EXAMPLES)).astype(int))
-    records = read_records(source, experiment.options.predict_split, found.places[chosen].tolist())
-    if not all(isinstance(record, bytes) for record in records):
-        return None
-    return slices.find(rows.columns_of(records, names, source.params.metadata), found, chosen)
+    chosen, records = sampled(experiment, found, _MAX_EXAMPLES)
+    return None if records is None else slices.find(rows.columns_of(records, names, source.params.metadata), found, chosen)
+
+
+def sampled(experiment: Experiment, found: Predicted, count: int) -> tuple[np.ndarray, list[bytes] | None]:
+    """Returns the indices of at most `count` examples in the arrays of `found`, and their records; None if not serialized."""
+    chosen = np.unique(np.linspace(0, len(found.labels) - 1, min(len(found.labels), count)).astype(int))
+    records = read_records(experiment.source, experiment.options.predict_split, found.places[chosen].tolist())
+    return chosen, records if all(isinstance(record, bytes) for record in records) else None
 
 
 def raw_columns(source: DataSource) -> list[str]:
