@@ -4,6 +4,7 @@ import re
 import signal
 
 import numpy as np
+import pytest
 
 from tests.cluster import tiny_data
 from tests.cluster.conftest import HPARAMS
@@ -21,13 +22,26 @@ def test_a_task_that_creates_its_session_after_a_loss_also_ends(train):
     assert run.error('worker0') == run.loss('chief')
 
 
-def test_a_task_that_hangs_ends_the_others_after_the_timeout_and_is_named(train):
-    """The tasks first train with batch norm and bfloat16."""
+@pytest.fixture(scope='module')
+def silent(train):
+    """Runs in which a worker stops, a step does not end, and a parameter server stops; they wait at the same time."""
+    endless = ('--train_steps=100000', '--save_summary_steps=10')
+    server = train(2, '--cluster_timeout=20', *endless, servers=1, environ={'TINY_SECONDS': '0.03'})
+    server.wait_for('worker0', 'Running local_init_op')
+    server.wait_for_step('chief0', 3)
+    server.send('ps0', signal.SIGSTOP)
+    slow = train(2, '--cluster_timeout=20', environs={'worker0': {'TINY_SECONDS': '100'}})
     flags = ['--cluster_timeout=20', '--save_checkpoints_steps=10', f'--hparams={HPARAMS},normalizes=true', '--schedule=train']
     flags += ['--precision=bfloat16'] if HAS_BFLOAT16 else []
-    run = train(2, *flags, '--train_steps=5000', environ={'TINY_SECONDS': '0.02'})
-    run.wait_for_step('chief0', 40)
-    run.send('worker0', signal.SIGSTOP)
+    worker = train(2, *flags, '--train_steps=5000', environ={'TINY_SECONDS': '0.02'})
+    worker.wait_for_step('chief0', 40)
+    worker.send('worker0', signal.SIGSTOP)
+    return {'worker': worker, 'slow': slow, 'server': server}
+
+
+def test_a_task_that_hangs_ends_the_others_after_the_timeout_and_is_named(silent):
+    """The tasks first train with batch norm and bfloat16."""
+    run = silent['worker']
     assert run.wait('chief0') == [1]
     assert run.error('chief0') == run.loss('worker', 'does not answer')
     found = losses(re.sub(r'\[.*?\]', '', run.log('chief0')))
@@ -36,12 +50,18 @@ def test_a_task_that_hangs_ends_the_others_after_the_timeout_and_is_named(train)
     assert run.weights()['batch_normalization/moving_variance'] != 1
 
 
-def test_a_step_that_does_not_end_ends_all_after_the_timeout(train):
-    run = train(2, '--cluster_timeout=20', environs={'worker0': {'TINY_SECONDS': '100'}})
+def test_a_step_that_does_not_end_ends_all_after_the_timeout(silent):
+    run = silent['slow']
     assert run.wait() == [1, 1]
     slow = f'another task has not answered for 20 seconds: {RESTART}; if a task is that slow, for example in an evaluation, '
     assert any(f'{slow}raise --cluster_timeout' in run.error(task) for task in run.processes)
     assert not any('Traceback' in run.log(task) for task in run.processes)
+
+
+def test_a_server_that_hangs_ends_the_others_after_the_timeout(silent):
+    run = silent['server']
+    assert run.wait('chief0', 'worker0') == [1, 1]
+    assert [run.error(task) for task in ('chief0', 'worker0')] == [run.loss('ps', 'does not answer')] * 2
 
 
 def test_a_loss_that_is_not_finite_ends_all_with_a_line(train):

@@ -26,7 +26,6 @@ def can_add_namespaces():
 @pytest.mark.skipif(not can_add_namespaces(), reason='network namespaces require root and iproute2')
 def test_tasks_that_lose_each_other_restart_by_themselves_and_end_with_the_same_bits(train, tiny_dir, tmp_path):
     expected = train(2, '--schedule=train')
-    assert expected.wait() == [0, 0]
     flags = (f'--data_dir={tiny_dir}', *FLAGS, '--schedule=train', '--save_checkpoints_steps=5', '--overwrite')
     with Network(f'test-{os.getpid()}', HOSTS) as network:
         run = Run(tmp_path, CLUSTER, *flags, environ={'TINY_SECONDS': '0.2', 'PYTHONPATH': ROOT}, popen=network.popen_task)
@@ -40,6 +39,7 @@ def test_tasks_that_lose_each_other_restart_by_themselves_and_end_with_the_same_
             assert run.wait() == [0, 0]
         finally:
             run.kill()
+    assert expected.wait() == [0, 0]
     assert_equal(run.weights(), expected.weights())
     for task, other in (('chief0', 'worker0'), ('worker0', 'chief0')):
         assert run.log(task).count(f'trainer.py: the connection to {names[other]} was lost for ') == 1

@@ -63,15 +63,6 @@ def test_a_lost_and_restarted_worker_stops_nobody(train):
     assert results[0]['eval']['loss'] < 0.1  # 0.9 before the first step.
 
 
-def test_a_server_that_hangs_ends_the_others_after_the_timeout(train):
-    run = train(2, '--cluster_timeout=20', *ENDLESS, servers=1, environ={'TINY_SECONDS': '0.03'})
-    run.wait_for('worker0', 'Running local_init_op')
-    run.wait_for_step('chief0', 3)
-    run.send('ps0', signal.SIGSTOP)
-    assert run.wait('chief0', 'worker0') == [1, 1]
-    assert [run.error(task) for task in ('chief0', 'worker0')] == [run.loss('ps', 'does not answer')] * 2
-
-
 def test_a_lost_chief_ends_the_others_which_do_not_name_a_previously_lost_worker(train):
     run = train(3, *ENDLESS, servers=1, environ={'TINY_SECONDS': '0.03'})
     run.wait_for('worker0', 'Running local_init_op')
