@@ -1,9 +1,9 @@
 """A program whose trainings a test kills and stops: each in a process of its own, forked after the slow import.
 
-    python exact_program.py DIRECTORY
+    python exact_program.py
 
-runs, for each line of stdin, such as `cut 30 SIGKILL`, the program up to a step in a folder of the directory, with a fault at
-step 13, or 14 for `nan`, and prints its exit code.
+runs, for each line of stdin, such as `cut 30 SIGKILL`, the program up to a step in a directory, with a fault at step 13, or 14
+for `nan`, appends its log to DIRECTORY.log, and prints its exit code.
 """
 
 import os
@@ -64,12 +64,13 @@ def run(directory, last, fault):
 
 
 def main():
-    for line in sys.stdin.read().splitlines():
-        name, last, fault = line.split()
+    for line in sys.stdin:
+        directory, last, fault = line.rstrip('\n').rsplit(' ', 2)
         child = os.fork()
         if not child:
+            os.dup2(os.open(f'{directory}.log', os.O_CREAT | os.O_WRONLY | os.O_APPEND), 2)
             tf_estimator.enable(exact=True)
-            run(os.path.join(sys.argv[1], name), last, fault)
+            run(directory, last, fault)
             return
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 

@@ -80,12 +80,16 @@ class Environment:
 
 def run_fresh(*arguments, python=sys.executable, cwd=None, text='', **environment):
     """Runs Python with the real TensorFlow and a text as stdin; returns the exit code, stdout and stderr."""
-    names = ('TF_CONFIG', 'TF_CPP_MIN_LOG_LEVEL', 'TF_USE_LEGACY_KERAS')
-    kept = {name: value for name, value in os.environ.items() if name not in names}
-    environ = {**kept, 'PYTHONPATH': ROOT, **environment}
-    command = [python, *map(str, arguments)]
+    command, environ = [python, *map(str, arguments)], fresh_environment(**environment)
     process = subprocess.run(command, cwd=cwd, env=environ, input=text, capture_output=True, text=True, timeout=250)
     return process.returncode, process.stdout, process.stderr
+
+
+def fresh_environment(**environment):
+    """Returns the variables of a process that imports TensorFlow as a user's does."""
+    names = ('TF_CONFIG', 'TF_CPP_MIN_LOG_LEVEL', 'TF_USE_LEGACY_KERAS')
+    kept = {name: value for name, value in os.environ.items() if name not in names}
+    return {**kept, 'PYTHONPATH': ROOT, **environment}
 
 
 # Output of the libraries of TensorFlow 2.17 to 2.20 when a session starts, which no log level suppresses.

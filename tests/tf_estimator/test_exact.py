@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import subprocess
+import sys
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 from tf_estimator.exact import checkpoints, datasets, keys, random_ops, repeats
@@ -12,15 +14,28 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from tests.tf_estimator import exact_program
-from tests.tf_estimator.programs import run_fresh
+from tests.tf_estimator.programs import fresh_environment
 
 
-def run_program(directory, *runs):
-    """Returns the exit codes of runs of exact_program.py, and the warnings and errors."""
-    code, out, err = run_fresh(exact_program.__file__, directory, text='\n'.join(runs))
-    assert len(out.split()) == len(runs), err
-    lines = [line for line in err.splitlines() if 'global step' not in line]
-    return [int(each) for each in out.split()], '\n'.join(line for line in lines if not line.startswith('INFO'))
+@pytest.fixture(scope='module')
+def run_program():
+    """Runs exact_program.py: run_program(directory, run, ...) -> the exit codes of the runs, their warnings and errors."""
+    command = [sys.executable, exact_program.__file__]
+    pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
+
+    def call(directory, *runs):
+        codes, texts = [], []
+        for run in runs:
+            log = directory / f'{run.split()[0]}.log'
+            log.write_text('')
+            print(f'{directory}/{run}', file=process.stdin, flush=True)
+            codes.append(int(process.stdout.readline()))
+            texts.append(log.read_text())
+        lines = [line for line in ''.join(texts).splitlines() if 'global step' not in line]
+        return codes, '\n'.join(line for line in lines if not line.startswith('INFO'))
+
+    with subprocess.Popen(command, env=fresh_environment(), **pipes) as process:
+        yield call
 
 
 def values(directory):
@@ -28,7 +43,7 @@ def values(directory):
     return {name: reader.get_tensor(name).tobytes() for name in reader.get_variable_to_shape_map()}
 
 
-def test_a_killed_and_a_stopped_training_end_like_an_undisturbed_one(tmp_path):
+def test_a_killed_and_a_stopped_training_end_like_an_undisturbed_one(run_program, tmp_path):
     runs = ('whole 30 none', 'cut 30 SIGKILL', 'cut 30 SIGTERM', 'cut 20 none', 'cut 30 none')
     codes, err = run_program(tmp_path, *runs)
     assert codes == [0, -9, 143, 0, 0], err
@@ -39,7 +54,7 @@ def test_a_killed_and_a_stopped_training_end_like_an_undisturbed_one(tmp_path):
     assert states == {'25', '30', 'lock'}  # Those of the checkpoints.
 
 
-def test_what_is_corrupt_locked_not_finite_or_without_state_is_said_and_costs_no_checkpoint(tmp_path):
+def test_what_is_corrupt_locked_not_finite_or_without_state_is_said_and_costs_no_checkpoint(run_program, tmp_path):
     assert run_program(tmp_path, 'a 10 none', 'g 10 generator')[0] == [0, 0]
     last = tmp_path / 'a' / 'model.ckpt-10.data-00000-of-00001'
     last.write_bytes(last.read_bytes()[:-9])
