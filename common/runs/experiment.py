@@ -89,41 +89,32 @@ def make_experiment(
         dataset, or there is no such split or metric.
       RunError: a split is empty, or not even its shuffle buffer fits into memory.
     """
-    params, schedule, status = source.params, SCHEDULES[options.schedule], status or StatusFile()
+    params, schedule = source.params, SCHEDULES[options.schedule]
     has_checkpoint = checkpoints.has_checkpoint(config.model_dir) and not options.overwrite
     is_resumed = schedule.trains and has_checkpoint
     if is_resumed and task is ALONE:
         options = parallelism.began_with(options, config.model_dir)
-    devices = tower_devices(options)
+    towers = len(tower_devices(options))
     share = Share(task.index, task.count, has_whole_batches=task.batch_parts < task.count)
     length = measure(source, options)
-    counts = _counted(source, options, lambda: _check_batch(params, task.batch_parts, len(devices), is_resumed))
+    counts = _counted(source, options, lambda: _check_batch(params, task.batch_parts, towers, is_resumed))
     objective = parse_objective(options.best_metric)
     train_input_fn = _train_input_fn(source, options, length.trained_examples, share, task)
     if schedule.trains and not is_resumed:
         options = parallelism.chosen(options, model, source, train_input_fn, length.train_steps, task)
-        devices = tower_devices(options)
+    options, devices = _warm_started(options, config.model_dir, has_checkpoint), tower_devices(options)
     if schedule.trains and task is ALONE:
         config = config.replace(session_config=make_session_config(devices, options))
-    if options.warm_start_from and has_checkpoint:
-        tf.logging.info('--warm_start_from is not used: %s has its own checkpoint to resume from.', config.model_dir)
-        options = dataclasses.replace(options, warm_start_from='')
-    elif options.warm_start_from and schedule.trains:
-        options = dataclasses.replace(options, warm_start_from=chosen_checkpoint.weights_of(options.warm_start_from))
-    times = Times()
+    shared: dict[str, Any] = {'options': options, 'stop': stop, 'task': task, 'on_metrics': on_metrics}
+    shared |= {'status': status or StatusFile(), 'times': Times()}
     training = Training(
-        options,
         total_steps=length.train_steps,
         num_examples=max(length.num_examples, 0),
         checkpoint_periods=[*filter(None, [length.save_steps, length.eval_every_steps, options.keep_checkpoint_every])],
-        task=task,
         has_input_fn=source.has_input_fn(),
-        stop=stop,
-        on_metrics=on_metrics,
         given=source.given,
         modules=[model, source.module],
-        status=status,
-        times=times,
+        **shared,
     )
     estimator, evaluated = make_estimators(model, source, devices, training, config)
 
@@ -141,13 +132,18 @@ def make_experiment(
         eval_every_steps=length.eval_every_steps,
         evaluators=_make_evaluators(evaluated, source, objective, options, counts, len(devices)) if schedule.evaluates else [],
         objective=objective,
-        options=options,
-        stop=stop,
-        task=task,
-        on_metrics=on_metrics,
-        status=status,
-        times=times,
+        **shared,
     )
+
+
+def _warm_started(options, output_dir, has_checkpoint):
+    """Returns the options of a run with the checkpoint of its warm start; without one if the run has its own."""
+    if options.warm_start_from and has_checkpoint:
+        tf.logging.info('--warm_start_from is not used: %s has its own checkpoint to resume from.', output_dir)
+        return dataclasses.replace(options, warm_start_from='')
+    if options.warm_start_from and SCHEDULES[options.schedule].trains:
+        return dataclasses.replace(options, warm_start_from=chosen_checkpoint.weights_of(options.warm_start_from))
+    return options
 
 
 def _train_input_fn(source, options, num_examples, share, task):
