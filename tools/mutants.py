@@ -1,7 +1,7 @@
 """Mutation testing: the share of small faults in the code that the tests detect.
 
 python -m tools.mutants choose --count=160 > mutants.json     a sample, proportional to the sizes of the wings
-pytest -n 3 --cov --cov-context=test --durations=0 ... > log  lines and duration of each test (needs pytest-cov)
+pytest -n 4 --cov --cov-context=test --durations=0 ... > log  lines and duration of each test (needs pytest-cov)
 python -m tools.mutants run mutants.json --coverage=.coverage --log=log > results.json
 
 Applies each mutant to a copy of the checkout, and runs the tests that cover its line until one fails: first those of the same
