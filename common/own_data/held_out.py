@@ -31,7 +31,8 @@ def by_class(file: SplitFile, classes: Mapping[str, ValueCounts], find: Find) ->
     if len(file.splits) == 1 or not all(counts.is_exact for counts in classes.values()):
         return file
     kept, held_out = ({key(value) for value in classes[split].counts()} for split in file.splits)
-    lacking = {value for counts in classes.values() for value in counts.counts() if key(value) in kept ^ held_out}
+    in_one = kept ^ held_out
+    lacking = {value for counts in classes.values() for value in counts.counts() if key(value) in in_one}
     rows: dict[str, list[tuple[int, int]]] = {}
     for number, value in find(lacking) if lacking else ():
         rows.setdefault(key(value), []).append((checksum(number), number))
