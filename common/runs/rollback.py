@@ -107,6 +107,17 @@ def _command(options):
     return json.loads(dumps({**flags, 'override_hparams': parse(options.override_hparams, '--override_hparams')}))
 
 
+def check_length(options: Options, step: int, train_steps: int) -> None:
+    """Raises UsageError if --from_step leaves nothing to train: training ends at the step, or before it."""
+    if options.from_step is not None and step >= train_steps:
+        where = f'--from_step={options.from_step}: '
+        where += f'the best checkpoint is of step {step}, and ' if options.from_step == 'best' else ''
+        raise UsageError(
+            f'{where}training ends at step {train_steps}, so nothing would be trained: raise --train_steps or --num_epochs; '
+            'nothing was moved'
+        )
+
+
 def roll_back(output_dir: str, step: int, options: Options) -> None:
     """Goes back to the step that `target` returned; only for the process that holds the lock of the directory."""
     number = _last_folder(output_dir) + 1

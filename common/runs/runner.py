@@ -160,6 +160,8 @@ def opened(
         history, step = ([], 0) if options.overwrite else _history(source.params, output_dir, changed, compare, back_to)
         source = dataclasses.replace(source, params=_with_history(source.params, history, task))
         experiment = make_experiment(model, source, config, options, stop, task, on_metrics, status)
+        if back_to is not None:
+            rollback.check_length(options, back_to, experiment.train_steps)
         _begin(experiment, options, back_to, text, kept, history, step)
         cleanup.callback(close_writers, output_dir)
         experiment.status.tracker = tracking.tracker_of(experiment)

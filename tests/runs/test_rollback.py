@@ -295,6 +295,9 @@ def test_a_training_goes_back_and_ends_as_before_or_otherwise_with_other_hyper_p
     assert code == 0, log
     assert_equal(read_weights(output), whole)
     assert (output / 'hparams.json').read_text() == saved
+    code, _, err = run('--from_step=10', '--train_steps=10')
+    assert code == 2 and 'trainer.py: --from_step=10: training ends at step 10, so nothing would be trained: raise' in err
+    assert left_in(output)[-1] == 20 and not (output / 'rollback.json').exists()
     code, _, err = run('--from_step=5', '--overwrite')
     assert code == 2 and '--overwrite starts over, and --from_step goes on from a checkpoint: give one of the two' in err
     assert sorted(os.listdir(output / 'abandoned')) == ['1', '2', '3']
@@ -320,6 +323,9 @@ def test_a_program_goes_back_to_the_best_step_with_the_state_of_its_input(tmp_pa
     assert result['best'] == {'global_step': 6, 'eval': result['best']['eval']} and left_in(tmp_path) == [12]
     with pytest.raises(UsageError, match=r'^from_step=4: .* it has 12, and the best, of step 6$'):
         api.train(model_fn, input_fn, str(tmp_path), from_step=4, **options)
+    with pytest.raises(UsageError, match='^from_step=best: the best checkpoint is of step 6, and training ends at step 6, so'):
+        run.train(6, from_step='best')
+    assert left_in(tmp_path) == [12]
     run.evaluate(checkpoint='latest')  # This leaves a file of events open.
     again = api.train(model_fn, input_fn, str(tmp_path), from_step='best', **options)
     assert {*points(tmp_path / 'eval')} >= {8, 10, 12}
