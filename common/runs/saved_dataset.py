@@ -18,6 +18,8 @@ from estimator_trainer.common.records import shards
 from estimator_trainer.common.storage.run_dir import dataset_path
 from estimator_trainer.hparams.build import HParams, add_metadata
 
+_IN_WORDS = {'moved_rows': 'which rows of the file are held out'}  # Metadata that no module or user names.
+
 
 @dataclasses.dataclass(frozen=True)
 class SavedDataset:
@@ -141,8 +143,9 @@ def prepare(source: DataSource, saved: SavedDataset | None, trains: bool) -> Dat
     if saved:
         for key in saved.metadata if trains else ('class_names',):
             if saved.metadata.get(key) != metadata.get(key):
+                what = _IN_WORDS.get(key, key)
                 raise RunError(
-                    f'--dataset={source.params.dataset}: {key} differs from that of the data that the model was trained on: '
+                    f'--dataset={source.params.dataset}: {what} differs from that of the data that the model was trained on: '
                     'choose another --output_dir, or restore the data'
                 )
         metadata = saved.metadata

@@ -175,6 +175,8 @@ def test_data_with_different_metadata_is_rejected_where_it_matters(make):
             prepare(trains, class_names=['a', 'b'], num_classes=2)
     with pytest.raises(RunError, match=f'^--dataset=d: mean {refusal}'):
         prepare(True, class_names=names, num_classes=2, mean=1)
+    with pytest.raises(RunError, match=f'^--dataset=d: which rows of the file are held out {refusal}'):
+        prepare(True, class_names=names, num_classes=2, moved_rows=[3])
     assert prepare(False, class_names=names, num_classes=2, mean=1)['mean'] == 1
 
 
