@@ -179,14 +179,6 @@ def launch(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str
         raise
 
 
-def _without_overrides(command, FLAGS):
-    """Returns a command with --override_hparams among --hparams: a dry run does not resume."""
-    if not FLAGS.override_hparams:
-        return command
-    others = [argument for argument in command if not argument.startswith(('--hparams=', '--override_hparams='))]
-    return [*others, f'--hparams={",".join(filter(None, [FLAGS.hparams, FLAGS.override_hparams]))}']
-
-
 def _run_local_cluster(script, FLAGS, stop):
     tf_config.refuse(os.environ, '--local_cluster')
     directory = output_dir(FLAGS)
@@ -196,6 +188,6 @@ def _run_local_cluster(script, FLAGS, stop):
     if FLAGS.overwrite:
         with start_over.locked(directory, to_options(FLAGS)):
             if run_files.is_run(directory):
-                local.rehearse(_without_overrides(command, FLAGS), counts, stop)
+                local.rehearse(command, counts, stop)
             start_over.delete(directory)
     return local.run(command, counts, directory, FLAGS.restarts, stop)

@@ -103,7 +103,7 @@ class Options:
     override_hparams: str = flag(
         '',
         'Hyper-parameters to change when resuming, such as learning_rate=1e-4,batch_size=256.',
-        schedules=_TRAINING,
+        schedules=(*_TRAINING, 'dry_run'),
         traits=NOT_IN_TRIALS,
     )
     train_steps: int | None = flag(

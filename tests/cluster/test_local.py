@@ -196,8 +196,11 @@ def test_the_launcher_starts_over_after_a_dry_run_and_its_tasks_do_not(run, trai
     code, _, err = run(*flags, '--hparams=momentum=0.5', '--override_hparams=learning_rate=0.5')
     assert code == 0, err
     assert [text for text in local.rehearse.call_args[0][0] if 'hparams=' in text] == [
-        '--hparams=momentum=0.5,learning_rate=0.5'
+        '--hparams=momentum=0.5',
+        '--override_hparams=learning_rate=0.5',
     ]
+    dry_run = ('--schedule=dry_run', '--override_hparams=learning_rate=0.5,batch_size=50')
+    assert run(*POLYNOMIAL, *dry_run)[0] == 0
 
 
 def test_a_run_goes_on_with_the_tasks_that_it_had_unless_told_otherwise(run, trained_run, monkeypatch):
