@@ -8,10 +8,11 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import read_json, write_json
+from estimator_trainer.hparams import merge
 from estimator_trainer.hparams.defaults import DEFAULTS, RENAMED
 from estimator_trainer.hparams.merge import add_text, apply, expanded, of_modules
 from estimator_trainer.hparams.sets import available_sets, missing_set, set_path
-from estimator_trainer.hparams.text import nearest, parse, typed
+from estimator_trainer.hparams.text import nearest
 
 HISTORY = 'override_history'  # In an hparams.json; see hparams/overrides.py.
 
@@ -117,8 +118,8 @@ def add_overrides(params: HParams, text: str) -> tuple[HParams, list[str]]:
     Raises:
       UsageError: an unknown name, a wrong type or a value out of range.
     """
-    changes = typed(params, parse(text, '--override_hparams'))
-    return HParams(apply(params, '--override_hparams', changes)), list(changes)
+    values, names = merge.add_overrides(params, text)
+    return HParams(values), names
 
 
 def renamed(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:

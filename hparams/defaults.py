@@ -16,6 +16,7 @@ class HParam(NamedTuple):
       help: one line.
       minimum, maximum, above, below: bounds of a number, or of each item of a list, the latter two exclusive; models and
         datasets check their own hyper-parameters.
+      choices: the values of a text; empty if any goes.
       may_change: whether --override_hparams may change it on resuming; models add their own by OVERRIDABLE_HPARAMS.
       by_name: whether a dict {name: number} may replace the list.
       only_with: a hyper-parameter that chooses whether this one counts, and the choices with which it does.
@@ -30,6 +31,7 @@ class HParam(NamedTuple):
     below: float | None = None
     by_name: bool = False
     only_with: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -79,6 +81,7 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
             'constant',
             'constant; exponential; piecewise; cosine, to 0 at the end; cyclic, up and down; one_cycle, up, then to 0.',
             may_change=True,
+            choices=('constant', 'exponential', 'piecewise', 'cosine', 'cyclic', 'one_cycle'),
         ),
         'warmup_steps': HParam(0, 'Steps over which a factor on the rate rises linearly to 1.', minimum=0, may_change=True),
         'decay_steps': HParam(
@@ -128,7 +131,11 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
             [], 'Items REGULAR_EXPRESSION:FACTOR multiply the rates of variables whose names match; the first match counts.'
         ),
         # Optimizer; see common/training/optimizer.py.
-        'optimizer': HParam('adam', 'adam, adamw, adagrad, ftrl (with a constant rate), momentum, rmsprop or sgd.'),
+        'optimizer': HParam(
+            'adam',
+            'adam, adamw, adagrad, ftrl (with a constant rate), momentum, rmsprop or sgd.',
+            choices=('adam', 'adamw', 'adagrad', 'ftrl', 'momentum', 'rmsprop', 'sgd'),
+        ),
         'momentum': HParam(
             0.9, 'decay of the accumulated gradients.', minimum=0, maximum=1, only_with=('optimizer', 'momentum')
         ),

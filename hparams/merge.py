@@ -54,6 +54,12 @@ def add_text(values: Mapping[str, Any], text: str, given: Mapping[str, Any] = ty
     return merged
 
 
+def add_overrides(values: Mapping[str, Any], text: str) -> tuple[dict[str, Any], list[str]]:
+    """Returns the hyper-parameters overridden by the text of --override_hparams, and the names in it; errors as `add_text`."""
+    changes = typed(values, parse(text, '--override_hparams'))
+    return apply(values, '--override_hparams', changes), list(changes)
+
+
 def _check_flags(names):
     if found := [name for name in _FLAGS if name in names]:
         raise UsageError(*(f'--hparams: {name} has its own flag, --{name}' for name in found))
@@ -88,6 +94,9 @@ def _check(values, origin, key, value):
     if not _has_type([*value.values()] if is_named else value, default):
         names = ', or {name: number}' if entry.by_name else ''
         raise UsageError(f'{origin}: {key}={_given(value)} must be {_type_name(default)}{names}')
+    if entry.choices and value not in entry.choices:
+        choices = f'{", ".join(entry.choices)}{nearest(value, entry.choices)}'
+        raise UsageError(f'{origin}: {key}={_given(value)} is not one of {choices}')
     items = [*value.values()] if is_named else value if isinstance(value, (list, tuple)) else [value]
     if not all(isinstance(item, str) or _is_in_range(item) for item in items):
         limit = MAX_FLOAT if isinstance(items[0], float) else MAXIMUM

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from estimator_trainer.common.commands import guidance
-from estimator_trainer.common.errors import RunError, UsageError, check_utf8, discard_output, error_lines, print_to_stderr
+from estimator_trainer.common.commands.flags import check_names, check_values
+from estimator_trainer.common.errors import (
+    RunError,
+    UsageError,
+    check_all,
+    check_utf8,
+    discard_output,
+    error_lines,
+    print_to_stderr,
+)
 
 if TYPE_CHECKING:
     from estimator_trainer.common.stop import StopOnSignal
@@ -161,7 +170,11 @@ def _parse(argv, FLAGS):
         raise UsageError(str(error)) from None
     try:
         rest = FLAGS([*argv[:1], *arguments])[1:]
+        if not rest:
+            return
+        mistake = f'{rest[0]}: every argument is a flag, --name=value; see --help'
     except (flags.Error, ValueError) as error:
-        raise UsageError(*(guidance.mistakes(arguments, FLAGS) or [str(error)])) from None
-    if rest:
-        raise UsageError(*guidance.mistakes(arguments, FLAGS))
+        mistake = str(error)
+    # Not those of several flags together, which depend on what was meant.
+    check_all([lambda: guidance.parse_each(arguments, FLAGS), lambda: check_values(FLAGS), lambda: check_names(FLAGS)])
+    raise UsageError(mistake)

@@ -86,6 +86,11 @@ def check(FLAGS: flags.FlagValues) -> None:
     check_all(functools.partial(_check_flag, FLAGS, name, entry) for name, entry in TABLE.items())
 
 
+def check_values(FLAGS: flags.FlagValues) -> None:
+    """Raises UsageError if the value of a flag is wrong, whatever the others are."""
+    check_all(functools.partial(_check_value, name, FLAGS[name].value, entry) for name, entry in TABLE.items())
+
+
 def _check_flag(FLAGS, name, entry):
     flag = FLAGS[name]
     if flag.present and entry.schedules and FLAGS.schedule not in entry.schedules:
@@ -145,14 +150,15 @@ def _check_set(name):
 
 
 def _check_hparams(FLAGS):
-    """Raises UsageError if --hparams has an unknown name or a wrong value, as far as known without TensorFlow."""
-    given = parse(FLAGS.hparams or '')
+    """Raises UsageError if --hparams or --override_hparams is wrong, as far as known without TensorFlow."""
+    given, override = parse(FLAGS.hparams or ''), FLAGS.override_hparams or ''
     names_model = FLAGS['model'].present or FLAGS['dataset'].present or not FLAGS.output_dir
-    if not given or not SCHEDULES[FLAGS.schedule].trains or not names_model:  # The run in the output_dir may have others.
+    if not (given or override) or not SCHEDULES[FLAGS.schedule].trains or not names_model:  # The run there may have others.
         return
     model, dataset = module_source.read('model', FLAGS.model), module_source.read('dataset', FLAGS.dataset)
     if model and dataset:
-        merge.add_text(merge.of_modules(FLAGS.model, model.params, FLAGS.dataset, dataset.params), FLAGS.hparams)
+        values = merge.of_modules(FLAGS.model, model.params, FLAGS.dataset, dataset.params)
+        check_all([lambda: merge.add_text(values, FLAGS.hparams or ''), lambda: merge.add_overrides(values, override)])
 
 
 def without_effect(FLAGS: flags.FlagValues, hparams: Collection[str] = ()) -> list[str]:
@@ -177,7 +183,11 @@ def without_effect(FLAGS: flags.FlagValues, hparams: Collection[str] = ()) -> li
 def from_values(values: Mapping[str, Any]) -> flags.FlagValues:
     """Returns the flags with the given values, see `set_value`; raises UsageError if one is wrong, or they are incompatible."""
     FLAGS = define()
-    check_all(functools.partial(set_value, FLAGS, name, value) for name, value in values.items())
+    settings = [functools.partial(set_value, FLAGS, name, value) for name, value in values.items()]
+    try:
+        check_all(settings)
+    except UsageError:
+        check_all([*settings, lambda: check_values(FLAGS)])
     FLAGS.mark_as_parsed()
     check(FLAGS)
     return FLAGS

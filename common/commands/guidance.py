@@ -1,11 +1,13 @@
 """What a user may have meant by an argument that is no flag, or no option of a Python program."""
 
 from collections.abc import Iterator, Sequence
+import contextlib
 import re
 from typing import Any
 
 from absl import flags
 
+from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.plugins import module_source
 from estimator_trainer.hparams.defaults import DEFAULTS
@@ -27,12 +29,15 @@ _NEEDLESS = {
 }
 
 
-def mistakes(arguments: Sequence[str], FLAGS: flags.FlagValues) -> list[str]:
-    """Parses arguments one by one, and returns a line for each that is wrong.
+def parse_each(arguments: Sequence[str], FLAGS: flags.FlagValues) -> None:
+    """Parses arguments one by one.
 
     Args:
       arguments: of a command line, without the program.
-      FLAGS: get the values of those that are right.
+      FLAGS: get the values of those that are right, and of those that are meant.
+
+    Raises:
+      UsageError: with a line for each that is wrong.
     """
     lines, unknown = [], []
     for argument, *value in _with_values(arguments, FLAGS):
@@ -52,7 +57,12 @@ def mistakes(arguments: Sequence[str], FLAGS: flags.FlagValues) -> list[str]:
         flag = f'--{text}' if is_flag else f'--hparams={hparams}'
         other = _NEEDLESS.get(name.replace('-', '_'), 'see --help')
         lines.append(f'{argument}: {problem}{f", did you mean {flag}?" if text else f"; {other}"}')
-    return lines
+        if is_flag and text:
+            with contextlib.suppress(flags.Error, ValueError):
+                FLAGS(['', flag])
+    FLAGS.mark_as_parsed()
+    if lines:
+        raise UsageError(*lines)
 
 
 def flag_error(error: Exception) -> str:

@@ -6,9 +6,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError, check_all
+from estimator_trainer.common.errors import UsageError
 from estimator_trainer.hparams.build import HParams
-from estimator_trainer.hparams.text import nearest
 
 
 def constant(step: tf.Tensor, total_steps: int, params: HParams) -> float:
@@ -75,18 +74,7 @@ RATE_SCHEDULES: dict[str, Callable] = {
 
 
 def check(params: HParams) -> None:
-    """Raises UsageError if the schedule is unknown or its hyper-parameters are inconsistent."""
-    check_all([lambda: _check_schedule(params), lambda: _check_pieces(params)])
-
-
-def _check_schedule(params):
-    if params.learning_rate_schedule not in RATE_SCHEDULES:
-        name = params.learning_rate_schedule
-        meant = nearest(name, RATE_SCHEDULES)
-        raise UsageError(f'learning_rate_schedule={name} is not one of {", ".join(RATE_SCHEDULES)}{meant}')
-
-
-def _check_pieces(params):
+    """Raises UsageError if the hyper-parameters of piecewise schedules are inconsistent."""
     boundaries, factors = params.piecewise_boundaries, params.piecewise_factors
     if len(boundaries) != len(factors) or any(a >= b for a, b in zip(boundaries, boundaries[1:])):
         raise UsageError(

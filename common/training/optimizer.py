@@ -7,7 +7,6 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.training import layer_rates
 from estimator_trainer.hparams.build import HParams
-from estimator_trainer.hparams.text import nearest
 
 
 class AdamWOptimizer(tf.train.AdamOptimizer):
@@ -55,14 +54,11 @@ SAME_IF_DENSE = ('adam', 'adamw', 'adagrad', 'sgd')  # Rows with gradient 0 are 
 
 
 def check(params: HParams) -> None:
-    """Raises UsageError if the optimizer is unknown or its hyper-parameters are invalid."""
-    check_all([lambda: _check_name(params), lambda: layer_rates.check(params)])
+    """Raises UsageError if the hyper-parameters of the optimizer are invalid."""
+    check_all([lambda: _check_rate(params), lambda: layer_rates.check(params)])
 
 
-def _check_name(params):
-    if params.optimizer not in OPTIMIZERS:
-        name = params.optimizer
-        raise UsageError(f'optimizer={name} is not one of {", ".join(OPTIMIZERS)}{nearest(name, OPTIMIZERS)}')
+def _check_rate(params):
     # FTRL's weights are proportional to the learning rate: as it decays to 0, so do the weights.
     if params.optimizer == 'ftrl' and (params.learning_rate_schedule != 'constant' or params.warmup_steps):
         raise UsageError('optimizer=ftrl needs a constant learning rate: give learning_rate_schedule=constant,warmup_steps=0')

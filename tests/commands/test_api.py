@@ -324,6 +324,10 @@ def test_a_mistake_is_one_line(tmp_path):
         ({'data_dir': 5}, 'data_dir must be a path, not an int'),
         ({'model': None}, 'model is None: give the name of a model, a module, or an object with its functions'),
         ({'on_metrics': 3}, 'on_metrics must be a function of a dict, not an int'),
+        (
+            {'train_stepps': 3, 'train_steps': 'x', 'eval_splits': []},
+            'there is no option train_stepps, did you mean train_steps?\ntrain_steps=x: must be an integer\neval_splits is empty',
+        ),
         ({'output_dir': None}, 'output_dir is missing: objects other than modules have no default directory'),
     ):
         with pytest.raises(api.UsageError) as raised:

@@ -81,7 +81,7 @@ MISTAKES = [
             ('checkpoint=1', 'train_and_evaluate', 'evaluate or predict or export or serve or report'),
             ('best_metric=1', 'train', 'train_and_evaluate or continuous_eval or compare or dry_run'),
             ('local_cluster=1', 'evaluate', 'train_and_evaluate or train'),
-            ('override_hparams=x=1', 'evaluate', 'train_and_evaluate or train'),
+            ('override_hparams=x=1', 'evaluate', 'train_and_evaluate or train or dry_run'),
             ('eval_timeout=1', 'train_and_evaluate', 'continuous_eval'),
             ('early_stopping_patience=1', 'train', 'train_and_evaluate or dry_run'),
             ('early_stopping_min_delta=1', 'train', 'train_and_evaluate or dry_run'),
@@ -130,6 +130,9 @@ SEVERAL = [  # Each mistake has a line.
         7,
     ),
     ([*POLYNOMIAL, '--hparams=learning_rat=1,batch_size=0,seed=3,cache=5', '--override_hparams=x'], 5),
+    ([*POLYNOMIAL, '--hparams=optimizer=lion', '--override_hparams=momentu=1,batch_size=0'], 3),
+    # A flag that cannot be parsed hides no other mistake. Only mlp, which is meant, has hidden_units.
+    (['--modle=mlp', '--train_steps=x', '--hparams=hidden_units=[8],cache=5', '--eval_splits='], 4),
 ]
 CODE = """
 import contextlib, io, json, sys

@@ -11,8 +11,9 @@ from estimator_trainer.common import graphs
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.inference.evaluator import Evaluator
 from estimator_trainer.common.options.table import Options
-from estimator_trainer.common.training import layer_rates, model_fn
+from estimator_trainer.common.training import layer_rates, learning_rate, model_fn, optimizer
 from estimator_trainer.hparams import build
+from estimator_trainer.hparams.defaults import TABLE
 from tests.cluster import tiny_data
 from tests.linear import MODEL, X, Y, gradient, in_session, input_fn, linear, loss_of, make_estimator, scalars, train_in_session
 from tests.shared import assert_equal, losses, read_weights, refused
@@ -209,8 +210,14 @@ def test_hyper_parameters_that_do_not_go_together_are_refused():
         ('piecewise_boundaries=[10]', 'must be steps in ascending order, as many as piecewise_factors=[0.1, 0.01]'),
         ('piecewise_boundaries=[20, 20]', 'must be steps in ascending order, as many as piecewise_factors=[0.1, 0.01]'),
     ):
-        assert refused(check, text).startswith((f'{text} {message}', f'{text.partition(",")[0]} {message}'))
+        assert (
+            refused(check, text)
+            .removeprefix('--hparams: ')
+            .startswith((f'{text} {message}', f'{text.partition(",")[0]} {message}'))
+        )
     assert 'learning_rate_factors: a is not a regular expression' in refused(check, 'learning_rate_factors=[a]')
+    for name, made in (('optimizer', optimizer.OPTIMIZERS), ('learning_rate_schedule', learning_rate.RATE_SCHEDULES)):
+        assert TABLE[name].choices == tuple(made)
 
 
 def test_factors_are_found_by_expressions_and_those_that_mean_nothing_are_refused(session):
