@@ -326,7 +326,7 @@ def test_a_mistake_is_one_line(tmp_path):
         ({'on_metrics': 3}, 'on_metrics must be a function of a dict, not an int'),
         (
             {'train_stepps': 3, 'train_steps': 'x', 'eval_splits': []},
-            'there is no option train_stepps, did you mean train_steps?\ntrain_steps=x: must be an integer\neval_splits is empty',
+            'there is no option train_stepps, did you mean train_steps?\ntrain_steps=x: must be an integer\neval_splits is',
         ),
         ({'output_dir': None}, 'output_dir is missing: objects other than modules have no default directory'),
     ):
