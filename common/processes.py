@@ -92,7 +92,7 @@ def keep_threads() -> None:
 
 
 def keep_objects() -> None:
-    """Makes `exit_process` leave the objects of this process, a fork: to free those of its parent is to copy them first."""
+    """Makes `exit_process` leave the objects of this process: freeing TensorFlow's takes time, and a fork copies them first."""
     global _keeps_objects
     _keeps_objects = True
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags as absl_flags
 
+from estimator_trainer.common import processes
 from estimator_trainer.common.commands import command, flags, trainer
 from estimator_trainer.common.errors import RunError, UsageError, check_all
 from estimator_trainer.common.options.entry import Trait, flag
@@ -109,6 +110,7 @@ def load_request() -> Any:
 
 def main(argv: list[str]) -> int:
     """Runs a command line and returns the exit code: 0 on success, 1 on failure, 2 for wrong usage."""
+    processes.keep_objects()
     server = trials_server()
     return command.execute(
         argv,
