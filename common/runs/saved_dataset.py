@@ -18,7 +18,7 @@ from estimator_trainer.common.records import shards
 from estimator_trainer.common.storage.run_dir import dataset_path
 from estimator_trainer.hparams.build import HParams, add_metadata
 
-_IN_WORDS = {'moved_rows': 'which rows of the file are held out'}  # Metadata that no module or user names.
+_IN_WORDS = {'moved_rows': 'which rows of the file are held out'}  # Metadata whose names users never see.
 
 
 @dataclasses.dataclass(frozen=True)
