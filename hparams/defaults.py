@@ -19,6 +19,7 @@ class HParam(NamedTuple):
       choices: the values of a text; empty if any goes.
       may_change: whether --override_hparams may change it on resuming; models add their own by OVERRIDABLE_HPARAMS.
       by_name: whether a dict {name: number} may replace the list.
+      words: texts that may replace the value.
       only_with: a hyper-parameter that chooses whether this one counts, and the choices with which it does.
     """
 
@@ -30,6 +31,7 @@ class HParam(NamedTuple):
     above: float | None = None
     below: float | None = None
     by_name: bool = False
+    words: tuple[str, ...] = ()
     only_with: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
 
@@ -64,10 +66,15 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         'group_by_length': HParam(False, 'Batch examples of similar length, to reduce padding.'),
         'class_weights': HParam(
             [1.0],
-            'Weights of the classes in the loss, by name as in {cat:2,dog:1}, the others 1; or a list of all, in their order.',
+            'Weights of the classes in the training loss: balanced, which is examples / (classes * examples of the class); by '
+            'name as in {cat:2,dog:1}, the others 1; or a list of all, in their order.',
             minimum=0,
             may_change=True,
             by_name=True,
+            words=('balanced',),
+        ),
+        'oversample': HParam(
+            False, 'Draw all classes equally often in an epoch of the same size: examples of rare ones repeat, others pause.'
         ),
         # Learning rate; see common/training/learning_rate.py.
         'learning_rate': HParam(

@@ -13,7 +13,7 @@ from typing import Any
 from estimator_trainer.common.errors import UsageError, check_all, describe, show
 from estimator_trainer.common.paths import expand
 from estimator_trainer.hparams.defaults import DEFAULTS, MAX_FLOAT, MAXIMUM, TABLE, HParam
-from estimator_trainer.hparams.text import nearest, parse, typed
+from estimator_trainer.hparams.text import default_of, nearest, parse, typed
 
 _BOUNDS: Mapping[str, tuple[str, Any]] = {
     'minimum': ('at least', operator.ge),
@@ -75,7 +75,8 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
 
     def merge(key, value):
         _check(values, origin, key, value)
-        merged[key] = float(value) if isinstance(values[key], float) else value
+        is_number = isinstance(default_of(values, key), float) and not isinstance(value, str)
+        merged[key] = float(value) if is_number else value
 
     check_all(functools.partial(merge, key, value) for key, value in changes.items())
     merged = expanded(merged)
@@ -89,10 +90,13 @@ def _check(values, origin, key, value):
     if key not in values:
         raise UsageError(f'{origin}: unknown hyper-parameter {key}{nearest(key, values)}')
     entry = _SEED if key == 'seed' else TABLE.get(key, _NONE)
-    default = entry.default if entry.by_name else values[key]
+    if isinstance(value, str) and value in entry.words:
+        return
+    default = default_of(values, key)
     is_named = entry.by_name and isinstance(value, collections.abc.Mapping)
     if not _has_type([*value.values()] if is_named else value, default):
         names = ', or {name: number}' if entry.by_name else ''
+        names += ''.join(f', or {word}' for word in entry.words)
         raise UsageError(f'{origin}: {key}={_given(value)} must be {_type_name(default)}{names}')
     if entry.choices and value not in entry.choices:
         choices = f'{", ".join(entry.choices)}{nearest(value, entry.choices)}'

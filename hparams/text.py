@@ -97,6 +97,12 @@ def _from_text(text, default):
     return to_float(text) if isinstance(default, float) else type(default)(text)
 
 
+def default_of(values: Mapping[str, Any], key: str) -> Any:
+    """Returns a value of the type of a hyper-parameter: its value, unless that may be of several types."""
+    is_of_several = key in TABLE and (TABLE[key].by_name or TABLE[key].words)
+    return TABLE[key].default if is_of_several else values[key]
+
+
 def to_text(value: Any) -> str:
     """Formats a value for --hparams."""
     return value if isinstance(value, str) else json.dumps(value).replace(', ', ',').replace('"', '')
@@ -112,7 +118,7 @@ def typed(values: Mapping[str, Any], pairs: Mapping[str, str]) -> dict[str, Any]
     for key, text in pairs.items():
         try:
             by_name = text.startswith('{') and key in TABLE and TABLE[key].by_name
-            found[key] = _named_numbers(text) if by_name else _from_text(text, values[key])
+            found[key] = _named_numbers(text) if by_name else _from_text(text, default_of(values, key))
         except Misread as error:
             raise UsageError(f'{key}: {error}') from None
         except (KeyError, ValueError):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 import functools
 
+import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
@@ -39,6 +40,7 @@ def make_input_fn(
     cache: bool = False,
     is_part: bool = False,
     share: Share = WHOLE,
+    labels: np.ndarray | None = None,
 ) -> Callable[[], tf.data.Dataset]:
     """Creates the input_fn that feeds a split to an Estimator.
 
@@ -52,6 +54,7 @@ def make_input_fn(
       cache: whether to cache the records in memory if they are read one by one, from `fits_cache`; TRAIN only.
       is_part: whether the split has more than num_examples records.
       share: the share of each training batch to read, if several processes train together.
+      labels: the class of each training record, int64 [num_examples], by which they are oversampled; None if they are not.
 
     Returns:
       A function that returns a tf.data.Dataset of (features, labels), in PREDICT of features; or what the module's own
@@ -66,7 +69,7 @@ def make_input_fn(
             with same_seed(source.params):
                 records = source.read(split)
             if mode == ModeKeys.TRAIN:
-                batches = _training_batches(source, records, num_examples, cache, is_part, share)
+                batches = _training_batches(source, records, num_examples, cache, is_part, share, labels)
             else:
                 batches = parsed_batches(source, mode, records)
             return disable_autotune(batches.prefetch(tf.data.AUTOTUNE))
@@ -74,7 +77,7 @@ def make_input_fn(
     return input_fn
 
 
-def _training_batches(source, records, num_examples, cache, is_part, share):
+def _training_batches(source, records, num_examples, cache, is_part, share, labels):
     """Returns infinitely many parsed batches, or shares of them. A batch may span two epochs."""
     params = source.params
     if params.group_by_length and source.parses_batches():
@@ -86,8 +89,9 @@ def _training_batches(source, records, num_examples, cache, is_part, share):
         records = records.take(num_examples) if is_part else records
         records = records.apply(tf.data.experimental.assert_cardinality(num_examples))  # Another number would shift the order.
     if files and cache and parsed_size(source, files, share.count) > 0:
-        return batches_of_shards(records, files, params, cache, start, read, functools.partial(_parse_all, source, files))
-    records = _in_order(source, records, files, num_examples, cache, start, read)
+        parse_all = functools.partial(_parse_all, source, files)
+        return batches_of_shards(records, files, params, cache, start, read, parse_all, labels)
+    records = _in_order(source, records, files, num_examples, cache, start, read, labels)
     if source.parses_batches():
         examples_of_all = params.batch_size * (share.count if share.has_whole_batches else 1)
         return _parse_batches(source, ModeKeys.TRAIN, records, examples_of_all, start + read.index)
@@ -99,13 +103,18 @@ def _training_batches(source, records, num_examples, cache, is_part, share):
     return group_by_length(examples, params, share)
 
 
-def _in_order(source, records, files, num_examples, cache, start, share):
+def _in_order(source, records, files, num_examples, cache, start, share, labels):
     """Returns the records in training order, from a position on: in batches for `parse_batch`, else one by one."""
     params = source.params
     if files:
-        batches = batches_of_shards(records, files, params, cache, start, share)
+        batches = batches_of_shards(records, files, params, cache, start, share, labels=labels)
     elif cache and picks_batches(records, num_examples, params) and not params.group_by_length:
-        batches = batches_from_memory(records, num_examples, params, share)
+        batches = batches_from_memory(records, num_examples, params, share, labels)
+    elif labels is not None:
+        raise UsageError(
+            f'oversample=true: the records of --dataset={params.dataset} come as a stream: write them with '
+            'estimator_trainer.records.write, or omit it'
+        )
     else:
         records = infinite_stream(records, num_examples, params, cache, start)
         records = share.of_stream(records, params.batch_size)

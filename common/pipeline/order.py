@@ -12,6 +12,7 @@ records.
 from collections.abc import Callable, Iterator
 import contextlib
 
+import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
@@ -39,12 +40,17 @@ def picks_batches(records: tf.data.Dataset, num_examples: int, params: HParams) 
     )
 
 
-def batches_from_memory(records: tf.data.Dataset, num_examples: int, params: HParams, share: Share) -> tf.data.Dataset:
+def batches_from_memory(
+    records: tf.data.Dataset, num_examples: int, params: HParams, share: Share, labels: np.ndarray | None = None
+) -> tf.data.Dataset:
     """Returns infinitely many batches of the records, starting at the global step; each epoch is shuffled differently.
 
     Gathering whole batches from one tensor is several times as fast as a stream of single records.
+
+    Args:
+      labels: see `batches_of_shards`.
     """
-    orders = _whole_orders(num_examples, params, position(params), share)
+    orders = _whole_orders(num_examples, params, position(params), share, labels)
     all_records = _sliced(records, num_examples)
     if all_records is None:
         all_records = _in_one(records, num_examples)
@@ -64,6 +70,7 @@ def batches_of_shards(
     start: tf.Tensor,
     share: Share,
     parse_all: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
+    labels: np.ndarray | None = None,
 ) -> tf.data.Dataset:
     """Returns infinitely many batches of the records, from a position on; each epoch is shuffled differently.
 
@@ -74,16 +81,17 @@ def batches_of_shards(
       start: the position, int64, see `position`.
       share: the part of each batch to return.
       parse_all: if given, converts the records to batches of any size, of otherwise fixed shapes, to keep in memory instead.
+      labels: the class of each record, int64 [records], by which they are oversampled; None if they are not.
     """
     window = window_size(shards, params)
     batch_size = share.size(params.batch_size)
     if window >= shards.count:
-        orders = _whole_orders(shards.count, params, start, share)
+        orders = _whole_orders(shards.count, params, start, share, labels)
         if cache:
             return _gather(orders, _in_one(records, shards.count, parse_all), batch_size)
         loaded = orders.map(plain(lambda order: (_in_one(records, shards.count), order)))
     else:
-        windows = _windows(shards, window, params, start, share)
+        windows = _windows(shards, window, params, start, share, labels)
         if cache:
             orders = windows.map(plain(lambda blocks, order: tf.gather(_numbers(blocks), order)))
             return _gather(orders, _in_one(tf.data.TFRecordDataset(shards.paths), shards.count, parse_all), batch_size)
@@ -126,22 +134,46 @@ def _sliced(records, num_examples):
     return tf.nest.pack_sequence_as(records.element_spec, list(op.inputs)) if is_sliced else None
 
 
-def _whole_orders(num_examples, params, start, share):
+def _whole_orders(num_examples, params, start, share, labels):
     """Returns the orders of epochs shuffled as a whole, from a position on: vectors of record numbers."""
+    classes = None if labels is None else _unsaved(labels)
 
     @plain
     def order(epoch, seen):
-        shuffled = _shuffle(num_examples, tf.stack([tf.cast(params.seed, tf.int64), epoch]))
+        shuffled = _order(num_examples, tf.stack([tf.cast(params.seed, tf.int64), epoch]), classes)
         return share.of(shuffled[seen:], epoch * num_examples + seen, start, params.batch_size)
 
     return _epochs(num_examples, start).map(order)
+
+
+def _unsaved(values):
+    """Returns an array as a tensor that is not saved with the graph, as a constant would be."""
+    return tf.ensure_shape(tf.py_func(lambda: values, [], tf.int64, stateful=False), values.shape)
 
 
 def _shuffle(count, seed):
     return tf2.random.experimental.stateless_shuffle(tf.range(count), seed)
 
 
-def _windows(shards, window, params, start, share):
+def _order(count, seed, labels):
+    """Returns the order of records: a permutation of their numbers; given their labels, as many, equally often of each class.
+
+    Of a rare class, all records repeat, each as often as any other or once more; of a frequent one, a random part occurs. The
+    first classes occur once more if the number of records is not a multiple of that of the classes.
+    """
+    shuffled = _shuffle(count, seed)
+    if labels is None:
+        return shuffled
+    by_class = tf.gather(shuffled, tf.argsort(tf.gather(labels, shuffled), stable=True))
+    _, _, counts = tf.unique_with_counts(tf.gather(labels, by_class), out_idx=shuffled.dtype)
+    place = _shuffle(count, tf2.random.experimental.stateless_fold_in(seed, -1))
+    num_classes = tf.size(counts, out_type=place.dtype)
+    number, among = place % num_classes, place // num_classes  # Of the class, and in it.
+    first = tf.gather(tf.cumsum(counts, exclusive=True), number)
+    return tf.gather(by_class, first + among % tf.gather(counts, number))
+
+
+def _windows(shards, window, params, start, share, labels):
     """Returns the windows of all epochs from a position on, and the order within each.
 
     Returns:
@@ -150,6 +182,7 @@ def _windows(shards, window, params, start, share):
     # A constant would be saved with the graph.
     columns = tf.py_func(lambda: shards.blocks(window // _MIXED_BLOCKS), [], tf.int64, stateful=False)
     columns = tf.ensure_shape(columns, [None, len(Blocks._fields)])
+    by_file = None if labels is None else _unsaved(labels[np.argsort(shards.numbers)])
 
     @plain
     def windows_of(epoch, seen):
@@ -160,10 +193,12 @@ def _windows(shards, window, params, start, share):
         @plain
         def window_at(number):
             begin, end = number * window, tf.minimum((number + 1) * window, shards.count)
-            order = _shuffle(end - begin, tf2.random.experimental.stateless_fold_in(seed, number))
+            cut = _cut(blocks, ends, begin, end)
+            classes = None if by_file is None else tf.gather(by_file, _numbers(cut))
+            order = _order(end - begin, tf2.random.experimental.stateless_fold_in(seed, number), classes)
             first = tf.maximum(seen - begin, 0)
             own = share.of(order[first:], epoch * shards.count + begin + first, start, params.batch_size)
-            return _cut(blocks, ends, begin, end), own
+            return cut, own
 
         return tf.data.Dataset.range(seen // window, -(-shards.count // window)).map(window_at)
 

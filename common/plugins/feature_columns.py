@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.plugins import loader
+from estimator_trainer.common.plugins import class_weights, loader
 from estimator_trainer.hparams.build import HParams
 
 _EMBEDDING_SIZE = 8
@@ -30,11 +30,16 @@ def feature_columns(params: HParams, is_dense: bool = True) -> list[Any]:
 
 
 def weight_column(params: HParams) -> str | None:
-    """Returns 'weight', the feature with the weights of the examples, float32 [batch], if the dataset has a column of them.
+    """Returns the name of the feature with the weights of the examples, float32 [batch]; None if all are alike.
+
+    It is 'weight', if the dataset has a column of them; with class_weights 'class_weight', which is 1 for all outside of
+    training, each times 'weight'.
 
     Args:
       params: of the run, with the metadata.
     """
+    if class_weights.are_given(params):
+        return class_weights.FEATURE
     stored = [*params.metadata.get('columns', ()), *params.metadata.get('features', ())]
     return 'weight' if any(isinstance(item, Mapping) and item.get('kind') == 'weight' for item in stored) else None
 

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError, describe, listed, show
+from estimator_trainer.common.errors import UsageError, describe, show
+from estimator_trainer.common.plugins import class_weights
 from estimator_trainer.common.plugins.contract import DENSE, check_dict, check_pair, not_a_tensor_error
 from estimator_trainer.common.plugins.traceback_filter import in_a_line, user_traceback
 from estimator_trainer.hparams.build import HParams
-from estimator_trainer.hparams.text import nearest
 
 LOSS_PREFIX = 'loss/'  # Of the metrics of named losses.
-_SHOWN_CLASSES = 20
 RESERVED = ('loss', 'global_step', 'split', 'mode')  # In metrics.csv.
 
 
@@ -24,7 +23,8 @@ def call_model(
     """Returns the predictions and the losses of a model module, {name: loss}; the losses are None if there are no labels.
 
     An unnamed loss has the name ''. The losses are multiplied by the label `weight`, float [batch], if there is one, and by the
-    class_weights of the label `label`. The mean of the losses is over the number of examples, regardless of weights.
+    class_weights of the label `label`, the latter only in training. The mean of the losses is over the number of examples,
+    regardless of weights.
 
     Raises:
       UsageError: they are not a dict of tensors [batch, ...], and a float32 tensor [batch] or a dict of such.
@@ -57,7 +57,7 @@ def call_model(
             )
     if losses is None or labels is None:
         return dict(predictions), None
-    return dict(predictions), {name: _weighted(loss, labels, params) for name, loss in losses.items()}
+    return dict(predictions), {name: _weighted(loss, labels, mode, params) for name, loss in losses.items()}
 
 
 def _reads_labels(error):
@@ -66,7 +66,7 @@ def _reads_labels(error):
     return 'NoneType' in str(error) and any('label' in line for line in lines)
 
 
-def _weighted(loss, labels, params):
+def _weighted(loss, labels, mode, params):
     if 'weight' in labels:
         if labels['weight'].shape.rank != 1:
             raise UsageError(
@@ -74,32 +74,10 @@ def _weighted(loss, labels, params):
                 'it is the weight of the example in the loss'
             )
         loss *= tf.cast(labels['weight'], loss.dtype)
-    weights = _class_weights(params)
-    if len(weights) == 1:
-        return loss * weights[0] if weights[0] != 1 else loss
-    if weights:
-        if not any(weights):
-            raise UsageError('class_weights are all 0: nothing would be learned')
-        if 'label' not in labels or not labels['label'].dtype.is_integer or labels['label'].shape.rank != 1:
-            raise UsageError(f'class_weights: --dataset={params.dataset} has no classes: no label named label, int [batch]')
-        if len(weights) != params.get('num_classes', len(weights)):
-            raise UsageError(f'class_weights has {len(weights)} weights for {params.num_classes} classes')
-        loss *= tf.gather(tf.constant(weights, loss.dtype), labels['label'])
-    return loss
-
-
-def _class_weights(params):
-    """Returns the weights in the order of the classes, those that are not named 1."""
-    weights, names = params.class_weights, params.metadata.get('class_names', ())
-    if not isinstance(weights, Mapping):
-        return weights
-    if not names:
-        raise UsageError(f'class_weights: --dataset={params.dataset} has no names of classes: give a list in their order')
-    for name in weights:
-        if name not in names:
-            shown = listed(names, _SHOWN_CLASSES)
-            raise UsageError(f'class_weights: there is no class {name}{nearest(name, names)}; the classes are: {shown}')
-    return [float(weights.get(name, 1)) for name in names]
+    if mode != tf.estimator.ModeKeys.TRAIN:
+        return loss
+    weight = class_weights.of_examples(labels, params)
+    return loss * weight if isinstance(weight, tf.Tensor) or weight != 1 else loss
 
 
 def _check_losses(source, losses):

@@ -152,7 +152,7 @@ def read(directory: str, split: str) -> tf.data.Dataset:
     """
     entry = manifest.load(directory, split)
     manifest.check(directory, entry['files'])
-    found = shards.Shards(directory, entry['files'])
+    found = shards.Shards(directory, entry['files'], entry['interleaved'])
     records = _interleave(found.paths, entry['interleaved'])
     return shards.attach(records.apply(tf.data.experimental.assert_cardinality(entry['count'])), found)
 

@@ -41,11 +41,13 @@ class Blocks(NamedTuple):
 class Shards:
     """The files of a split.
 
-    directory is theirs; items are their entries in the manifest, in the order of the split's records.
+    directory is theirs; items are their entries in the manifest, in the order of the split's records. These are one of each of
+    the first `interleaved` files in turn, then of the next.
     """
 
     directory: str
     items: Sequence[Mapping[str, Any]]
+    interleaved: int = 1
 
     @property
     def count(self) -> int:
@@ -66,6 +68,14 @@ class Shards:
     def are_elsewhere(self) -> bool:
         """Whether the files are outside of the directory: written by others, they are read one after the other."""
         return all(os.path.basename(item['name']) != item['name'] for item in self.items)
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The number, counted file by file, of each record in the order of the split: int64 [count]."""
+        counts = [item['count'] for item in self.items]
+        files = np.repeat(np.arange(len(counts)), counts)
+        places = np.concatenate([np.arange(count) for count in counts])
+        return np.lexsort([files % self.interleaved, places, files // self.interleaved])  # The last key comes first.
 
     @functools.cached_property
     def paths(self) -> Sequence[str]:

@@ -19,6 +19,7 @@ from estimator_trainer.common.options.schedule import SCHEDULES, Schedule
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import make_input_fn
+from estimator_trainer.common.pipeline.labels import read_labels
 from estimator_trainer.common.pipeline.share import Share
 from estimator_trainer.common.pipeline.size import count_examples, fits_cache
 from estimator_trainer.common.runs import chosen_checkpoint, parallelism
@@ -150,7 +151,13 @@ def _train_input_fn(source, options, num_examples, share, task):
     schedule, is_part = SCHEDULES[options.schedule], bool(options.overfit_batches)
     may_cache = schedule.trains and not schedule.is_dry_run and not source.has_input_fn()
     cache = may_cache and fits_cache(source, num_examples, share.count)
-    input_fn = make_input_fn(source, ModeKeys.TRAIN, source.params.train_split, num_examples, cache, is_part, share)
+    labels = None
+    if source.params.oversample and schedule.trains and not source.has_input_fn():
+        labels = read_labels(source, 'oversample=true')
+        num_examples = num_examples if num_examples > 0 else len(labels)  # A dry run does not count them.
+        labels = labels[:num_examples]
+    split = source.params.train_split
+    input_fn = make_input_fn(source, ModeKeys.TRAIN, split, num_examples, cache, is_part, share, labels)
     return exact_program.recorded(input_fn) if source.has_input_fn() and not task.has_scaffold else input_fn
 
 

@@ -19,6 +19,7 @@ from estimator_trainer.common.monitoring.summaries import close_writers
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.labels import with_class_counts
 from estimator_trainer.common.runs import cluster_task, parallelism, rollback, saved_dataset, saved_flags, start_over, tracking
 from estimator_trainer.common.runs.diagnosis import diagnose_errors
 from estimator_trainer.common.runs.experiment import Experiment, make_experiment
@@ -154,6 +155,7 @@ def opened(
             experiment.status.tracker = tracking.tracker_of(experiment) if schedule.follows else None
             yield experiment
             return
+        source = with_class_counts(source)
         text = source.summary() if task.is_chief else ''
         if text:
             tf.logging.info('%s', text)

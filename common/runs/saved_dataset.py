@@ -13,6 +13,7 @@ from estimator_trainer.common.files import dumps, read_json, write_json
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import find_specs
 from estimator_trainer.common.pipeline.specs import Specs, from_json, to_json
+from estimator_trainer.common.plugins.class_weights import CLASS_COUNTS
 from estimator_trainer.common.plugins.traceback_filter import in_a_line, original
 from estimator_trainer.common.records import shards
 from estimator_trainer.common.storage.run_dir import dataset_path
@@ -141,6 +142,8 @@ def prepare(source: DataSource, saved: SavedDataset | None, trains: bool) -> Dat
     source.prepare()
     metadata = source.metadata()
     if saved:
+        counted = {CLASS_COUNTS: saved.metadata[CLASS_COUNTS]} if CLASS_COUNTS in saved.metadata else {}
+        metadata = {**counted, **metadata}  # Most modules do not count; see `with_class_counts`.
         for key in saved.metadata if trains else ('class_names',):
             if saved.metadata.get(key) != metadata.get(key):
                 what = _IN_WORDS.get(key, key)

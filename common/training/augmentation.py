@@ -10,6 +10,7 @@ from estimator_trainer.common.errors import UsageError, describe
 from estimator_trainer.common.graphs import ancestors
 from estimator_trainer.common.ops import random as ops
 from estimator_trainer.common.ops.random import mixup, random_shift
+from estimator_trainer.common.plugins import class_weights
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.defaults import DEFAULTS
 
@@ -48,7 +49,7 @@ def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:
         change_image(features, params)
         if has_mixup:
             _check_image(features, params, 'mixup_alpha')
-            if 'weight' in labels or isinstance(params.class_weights, Mapping) or len(params.class_weights) > 1:
+            if 'weight' in labels or class_weights.are_given(params):
                 weights = 'the label weight' if 'weight' in labels else 'class_weights'
                 raise UsageError(f'{_text(params, "mixup_alpha")} excludes {weights}: a mixed example has two labels')
             _check_label(labels, params, 'mixup_alpha')

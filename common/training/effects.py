@@ -11,7 +11,7 @@ from estimator_trainer.hparams.defaults import DEFAULTS, TABLE
 from estimator_trainer.hparams.text import to_text
 
 _ALWAYS = {'train_steps', 'num_epochs', 'min_steps', 'train_split', 'eval_batch_size'}
-_OF_BATCHES = {'batch_size', 'shuffle_buffer', 'cache', 'group_by_length'}
+_OF_BATCHES = {'batch_size', 'shuffle_buffer', 'cache', 'group_by_length', 'oversample'}
 _REPLACED_BY = {'optimizer': 'optimizer', 'learning_rate_schedule': 'learning_rate'}  # A function of the model module.
 
 

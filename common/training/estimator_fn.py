@@ -11,6 +11,7 @@ from estimator_trainer.common.errors import UsageError, listed
 from estimator_trainer.common.graphs import ancestors
 from estimator_trainer.common.monitoring.model_summary import describe
 from estimator_trainer.common.monitoring.summaries import measure_wait
+from estimator_trainer.common.plugins import class_weights
 from estimator_trainer.common.plugins.estimator_contract import ModelFunction, as_in_programs, named
 from estimator_trainer.common.plugins.model_contract import RESERVED
 from estimator_trainer.common.plugins.traceback_filter import in_a_line, user_traceback
@@ -54,7 +55,10 @@ class EstimatorFn:
         is_training, has_weight = mode == ModeKeys.TRAIN, False
         if not self.training.has_input_fn:
             has_weight = 'weight' in (labels or {})
+            class_weight = self._class_weight(labels, is_training) if labels else None
             features, labels = as_in_programs(self.dataset, self.params, features, labels)
+            if class_weight is not None:
+                features[class_weights.FEATURE] = class_weight
             if is_training:
                 augmentation.change_image(features, self.params)
         if is_training and not self.training.task.has_scaffold:
@@ -65,7 +69,7 @@ class EstimatorFn:
         if mode == ModeKeys.EVAL:
             self._check_metrics(spec.eval_metric_ops)
             return spec
-        if has_weight and not features['weight'].consumers():
+        if has_weight and not features['weight'].consumers() and not self._weighs_classes():
             tf.logging.warning(
                 '--model=%s: does not read the feature weight, so the weights of the examples have no effect.',
                 self.params.model,
@@ -73,6 +77,18 @@ class EstimatorFn:
         for line in describe(named(features, 'features'), named(labels, 'label'), tf.trainable_variables()):
             tf.logging.info(line)
         return self._train_spec(spec, features, config)
+
+    def _weighs_classes(self):
+        """Whether the module has asked for `weight_column`, or the class_weights, and there are some."""
+        return 'class_weights' in self.names_read and class_weights.are_given(self.params)
+
+    def _class_weight(self, labels, is_training):
+        """Returns the feature of `weight_column`, float32 [batch], for class_weights; None if it is not asked for."""
+        if not self._weighs_classes():
+            return None
+        of_class = class_weights.of_examples(labels, self.params) if is_training else 1.0
+        of_example = labels['weight'] if 'weight' in labels else tf.ones_like(labels['label'], tf.float32)
+        return tf.cast(of_example, tf.float32) * of_class
 
     def _call(self, features, labels, mode, config):
         """Calls the program's model_fn.

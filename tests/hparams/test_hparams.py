@@ -79,6 +79,7 @@ WEIGHTS = [  # Text; the weights.
     ('class_weights={a:b:2}', {'a:b': 2}),
     ('class_weights={"a,b}":2}', {'a,b}': 2}),
     ('class_weights={0:2,1:1}', {'0': 2, '1': 1}),
+    ('class_weights=balanced', 'balanced'),
     ('class_weights={}', {}),
     ('class_weights=[1,2]', (1, 2)),
 ]
@@ -126,10 +127,13 @@ MUST_BE += [(f'{name}=1.0', 'less than 1') for name in ('ema_decay', 'adam_beta1
 MUST_BE += [(f'{name}=1.5', 'at most 1') for name in ('warmup_fraction', 'initial_lr_factor', 'augment_crop', 'augment_color')]
 MUST_BE += [(f'{name}=0.0', 'more than 0') for name in ('adagrad_initial_accumulator', 'augment_crop')]
 MUST_BE += [
-    (f'class_weights={text}', 'a list such as [1.0], or {name: number}')
+    (f'class_weights={text}', 'a list such as [1.0], or {name: number}, or balanced')
     for text in ('{cat}', '{cat:x}', '{cat:1,cat:2}', '{:1}')
 ]
-MUST_BE += [('class_weights={cat:-1.0}', 'at least 0'), ('class_weights=cat', 'a list such as [1.0], or {name: number}')]
+MUST_BE += [
+    ('class_weights={cat:-1.0}', 'at least 0'),
+    ('class_weights=cat', 'a list such as [1.0], or {name: number}, or balanced'),
+]
 MUST_BE += [('augment_rotate=181.0', 'at most 180'), ('learning_rate=1e+39', 'between -3.4e+38 and 3.4e+38')]
 MUST_BE += [('adam_beta2=0.99999999', 'less than 1')]
 MUST_BE += [(text, 'a list such as [1]') for text in ('filters=3', 'filters=[1,x]')]

@@ -1,0 +1,79 @@
+"""The weights of the classes in the loss of training."""
+
+from collections.abc import Mapping, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import UsageError, listed
+from estimator_trainer.hparams.build import HParams
+from estimator_trainer.hparams.text import nearest
+
+BALANCED = 'balanced'
+CLASS_COUNTS = 'class_counts'  # Of the metadata: the number of training examples of each class, in their order.
+FEATURE = 'class_weight'  # Of canned Estimators, by `weight_column`.
+_SHOWN_CLASSES = 20
+
+
+def are_given(params: HParams) -> bool:
+    """Whether classes have different weights."""
+    weights = params.class_weights
+    return weights == BALANCED or isinstance(weights, Mapping) or len(weights) > 1
+
+
+def of_examples(labels: Mapping[str, tf.Tensor], params: HParams) -> tf.Tensor | float:
+    """Returns the weight of each example's class, float32 [batch], or one number for all.
+
+    Raises:
+      UsageError: there are no classes, or the weights do not fit them.
+    """
+    weights = in_order(params)
+    if len(weights) <= 1:
+        return weights[0] if weights else 1.0
+    if not any(weights):
+        raise UsageError('class_weights are all 0: nothing would be learned')
+    label = labels.get('label')
+    if label is None or not label.dtype.is_integer or label.shape.rank != 1:
+        raise no_classes_error('class_weights', params)
+    if len(weights) != (params.get('num_classes') or len(weights)):
+        raise UsageError(f'class_weights has {len(weights)} weights for {params.num_classes} classes')
+    return tf.gather(tf.constant(weights, tf.float32), label)
+
+
+def in_order(params: HParams) -> Sequence[float]:
+    """Returns the weights in the order of the classes, those that are not named 1.
+
+    With n examples, balanced ones are n / (classes * examples of the class), as in scikit-learn.
+
+    Raises:
+      UsageError: a class is unknown or cannot be balanced.
+    """
+    weights, names = params.class_weights, params.metadata.get('class_names', ())
+    if weights == BALANCED:
+        return _balanced(params, names)
+    if not isinstance(weights, Mapping):
+        return weights
+    if not names:
+        raise UsageError(f'class_weights: --dataset={params.dataset} has no names of classes: give a list in their order')
+    for name in weights:
+        if name not in names:
+            shown = listed(names, _SHOWN_CLASSES)
+            raise UsageError(f'class_weights: there is no class {name}{nearest(name, names)}; the classes are: {shown}')
+    return [float(weights.get(name, 1)) for name in names]
+
+
+def _balanced(params, names):
+    counts = params.metadata.get(CLASS_COUNTS)
+    if not counts:
+        raise UsageError(f'class_weights={BALANCED}: --dataset={params.dataset} has no {CLASS_COUNTS}: give a list of weights')
+    if 0 in counts:
+        number = counts.index(0)
+        raise UsageError(
+            f'class_weights={BALANCED}: the split {params.train_split} has no example of the class '
+            f'{names[number] if names else number}: add some, or give a list of weights'
+        )
+    return [sum(counts) / (len(counts) * count) for count in counts]
+
+
+def no_classes_error(name: str, params: HParams) -> UsageError:
+    """Returns the error for a dataset whose labels are not classes, for which a hyper-parameter has no meaning."""
+    return UsageError(f'{name}: --dataset={params.dataset} has no classes: no label named label, int [batch]')
