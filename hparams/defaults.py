@@ -73,6 +73,15 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
             by_name=True,
             words=('balanced',),
         ),
+        'decision_threshold': HParam(
+            0.0,
+            'Of two classes: predict the second one from this probability on; best is that of the best F1 in the evaluation of '
+            'the checkpoint; 0 predicts the more probable one. Not for evaluation, which has the metrics of both.',
+            minimum=0,
+            may_change=True,
+            below=1,
+            words=('best',),
+        ),
         'oversample': HParam(
             False, 'Draw all classes equally often in an epoch of the same size: examples of rare ones repeat, others pause.'
         ),

@@ -37,11 +37,11 @@ from estimator_trainer.common.commands.program import Settings, check_pattern, i
 from estimator_trainer.common.commands.report import naming_arguments
 from estimator_trainer.common.errors import RunError, UsageError, describe
 from estimator_trainer.common.inference.predictor import Predictor
-from estimator_trainer.common.inference.raw_predictor import make_predictor
 from estimator_trainer.common.report import page
 from estimator_trainer.common.report.compared import as_dicts
 from estimator_trainer.common.report.notebook import Shown, ShownPath
 from estimator_trainer.common.runs import chosen_checkpoint, saved_flags
+from estimator_trainer.common.runs.decision import predictor_of
 from estimator_trainer.common.runs.report import mistakes_page, overview
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.storage import checkpoints
@@ -306,8 +306,7 @@ class Run:
         """
         with self._opened({'schedule': 'export', 'checkpoint': checkpoint}) as experiment:
             which = chosen_checkpoint.choose(self.output_dir, checkpoint)
-            make = functools.partial(make_predictor, experiment.estimator, experiment.source, follows_best=which == 'best')
-            return checkpoints.use_checkpoint(self.output_dir, which, make)
+            return checkpoints.use_checkpoint(self.output_dir, which, functools.partial(predictor_of, experiment, which))[0]
 
     def predict_split(self, split: str = 'eval', checkpoint: str | None = None, **options: Any) -> list[dict[str, Any]]:
         """Predicts all examples of a split, in its order.

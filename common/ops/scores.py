@@ -54,8 +54,8 @@ def class_scores(labels: tf.Tensor, probabilities: tf.Tensor, weights: tf.Tensor
     - top_5_accuracy: the share of examples whose label is among the five most probable classes, if there are more.
     - balanced_accuracy: the mean over the classes that occur of their recall, right / labels.
     - f1_macro: the mean over the classes that occur or are predicted of 2 · right / (labels + predictions).
-    - For two classes, of class 1: precision, recall, f1; and best_f1, the highest F1 over all thresholds of p, with
-      best_f1_threshold.
+    - For two classes, of class 1: precision, recall, f1, at a p of 0.5; and best_f1, the highest F1 over all thresholds of p,
+      with best_f1_threshold, best_f1_precision and best_f1_recall.
     - For up to 20 classes: auc, how often an example of a class has a higher p of it than another example, and
       average_precision, the sum over all thresholds of (recall - recall at the threshold above) · precision; of class 1 of
       two, else the mean over the classes that occur.
@@ -144,6 +144,7 @@ def _ranked(ranks, num_classes):
         f1 = 2 * true_positives[0] / (num_positives + true_positives[0] + false_positives[0])
         best = RANKS - 1 - f1[::-1].argmax()  # The highest of equal ones: that of an example.
         found |= {'best_f1': f1.max(), 'best_f1_threshold': 1 / (1 + np.exp(-np.mean(scores_of(best - 1, best))))}
+        found |= {'best_f1_precision': precision[0, best], 'best_f1_recall': true_positives[0, best] / num_positives[0]}
     return found
 
 

@@ -44,7 +44,7 @@ def figures(found: Predicted, class_names: Sequence[str] | None) -> dict[str, An
     rows = by_class(labels, classes, names)
     shown = sorted(rows, key=lambda row: np.nan_to_num(row.f1, nan=2))[:_MAX_CLASSES] if len(rows) > _MAX_CLASSES else rows
     return {
-        'text': _describe(labels, classes, names),
+        'text': _describe(labels, classes, names) + _describe_thresholds(found, names),
         'names': names,
         'matrix': matrix(labels, classes, size) if size <= _MAX_MATRIX else None,
         'confusions': confusions(labels, classes, names),
@@ -90,6 +90,29 @@ def _describe(labels, classes, names):
         times = 'once' if count == 1 else f'{count:,} times'
         text += f' The most frequent mistake, {times}: {label} is taken for {other}.'
     return text
+
+
+def _describe_thresholds(found, names):
+    """Says precision, recall and F1 of the second of two classes at 0.5 and at the best threshold of its probability."""
+    if found.probabilities is None or found.probabilities.shape[1] != 2 or not (found.labels == 1).any():
+        return ''
+    scores, is_class = found.probabilities[:, 1], found.labels == 1
+    recall, precision = pr_points(is_class, scores)
+    f1 = 2 * precision * recall / np.maximum(precision + recall, np.finfo(float).tiny)
+    best = int(f1.argmax())
+    right, predicted = int((is_class & (scores > 0.5)).sum()), int((scores > 0.5).sum())
+    at_half = right / max(predicted, 1), right / int(is_class.sum())
+    places = [
+        f'{place} precision is {number(values[0])}, recall {number(values[1])} and F1 {number(values[2])}'
+        for place, values in (
+            ('at a probability of 0.5', (*at_half, 2 * right / (int(is_class.sum()) + predicted))),
+            (
+                f'from {number(np.unique(scores)[::-1][best])} on, the best threshold here,',
+                (precision[best], recall[best], f1[best]),
+            ),
+        )
+    ]
+    return f' Of {names[-1]}, {"; ".join(places)}.'
 
 
 def _charts(found, class_names):

@@ -23,6 +23,7 @@ from estimator_trainer.common.inference.prediction import read_labels
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset, saved_flags
+from estimator_trainer.common.runs.decision import decided
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.serving.served import form_of_export
 from estimator_trainer.common.storage import checkpoints, export_versions
@@ -57,6 +58,7 @@ def _check_installed(name):
 
 
 def _export(experiment, formats, checkpoint):
+    experiment = decided(experiment, checkpoint)
     directory = os.path.join(experiment.estimator.model_dir, 'export')
     made: dict[str, str] = {}
     compared: dict[str, Any] = {}

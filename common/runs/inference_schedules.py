@@ -15,6 +15,7 @@ from estimator_trainer.common.inference.prediction import predict_files, predict
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.size import count_examples
 from estimator_trainer.common.runs import chosen_checkpoint
+from estimator_trainer.common.runs.decision import decided
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import checkpoints
 
@@ -77,10 +78,12 @@ def _predictions(experiment):
     options, source = experiment.options, experiment.source
     if options.input:
         files = open_files(source, options.input)
-        return lambda checkpoint: predict_files(experiment.estimator, files, source.params.eval_batch_size, checkpoint)
+        return lambda checkpoint: predict_files(
+            decided(experiment, checkpoint).estimator, files, source.params.eval_batch_size, checkpoint
+        )
     split = options.predict_split
     check_finite(source, split)
-    return lambda checkpoint: predict_split(experiment.estimator, source, split, checkpoint)
+    return lambda checkpoint: predict_split(decided(experiment, checkpoint).estimator, source, split, checkpoint)
 
 
 def check_finite(source: DataSource, split: str) -> None:

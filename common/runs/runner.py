@@ -20,7 +20,16 @@ from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.labels import with_class_counts
-from estimator_trainer.common.runs import cluster_task, parallelism, rollback, saved_dataset, saved_flags, start_over, tracking
+from estimator_trainer.common.runs import (
+    cluster_task,
+    decision,
+    parallelism,
+    rollback,
+    saved_dataset,
+    saved_flags,
+    start_over,
+    tracking,
+)
 from estimator_trainer.common.runs.diagnosis import diagnose_errors
 from estimator_trainer.common.runs.experiment import Experiment, make_experiment
 from estimator_trainer.common.runs.recording import recorded
@@ -122,7 +131,11 @@ def opened(
     params, schedule = source.params, SCHEDULES[options.schedule]
     changed = tuple(parse(options.override_hparams, '--override_hparams'))
     is_resumed = checkpoints.has_checkpoint(output_dir) and not options.overwrite
-    free = changed if schedule.trains else (*changed, 'eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
+    free = (
+        changed
+        if schedule.trains
+        else (*changed, 'eval_batch_size', 'decision_threshold', *getattr(model, 'INFERENCE_HPARAMS', ()))
+    )
     advise = functools.partial(overrides.advise, getattr(model, 'OVERRIDABLE_HPARAMS', ())) if schedule.trains else None
     compare = functools.partial(
         comparison.compare, path=run_dir.hparams_path(output_dir), free=free, advise=advise, given=source.given
@@ -155,6 +168,7 @@ def opened(
             experiment.status.tracker = tracking.tracker_of(experiment) if schedule.follows else None
             yield experiment
             return
+        decision.check(source.params)
         source = with_class_counts(source)
         text = source.summary() if task.is_chief else ''
         if text:

@@ -8,9 +8,10 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import import_names
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.inference.raw_predictor import example_predictor, make_predictor
+from estimator_trainer.common.inference.raw_predictor import example_predictor
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.runs import chosen_checkpoint
+from estimator_trainer.common.runs.decision import predictor_of
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import checkpoints
@@ -27,9 +28,8 @@ def serve(experiment: Experiment) -> dict[str, Any]:
     which, metrics = chosen_checkpoint.choose(output_dir, options.checkpoint), Metrics()
 
     def load():
-        make = functools.partial(make_predictor, experiment.estimator, source, follows_best=which == 'best')
-        predictor = checkpoints.use_checkpoint(output_dir, which, make)
-        make_examples = functools.partial(example_predictor, experiment.estimator, source)
+        predictor, estimator = checkpoints.use_checkpoint(output_dir, which, functools.partial(predictor_of, experiment, which))
+        make_examples = functools.partial(example_predictor, estimator, source)
         return ServedModel(source.params.model, source, predictor, metrics.batch, make_examples)
 
     return _serve(load, metrics, options, experiment.stop, follows=which in ('latest', 'best'))

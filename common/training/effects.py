@@ -11,6 +11,7 @@ from estimator_trainer.hparams.defaults import DEFAULTS, TABLE
 from estimator_trainer.hparams.text import to_text
 
 _ALWAYS = {'train_steps', 'num_epochs', 'min_steps', 'train_split', 'eval_batch_size'}
+_OF_PREDICTION = {'decision_threshold'}
 _OF_BATCHES = {'batch_size', 'shuffle_buffer', 'cache', 'group_by_length', 'oversample'}
 _REPLACED_BY = {'optimizer': 'optimizer', 'learning_rate_schedule': 'learning_rate'}  # A function of the model module.
 
@@ -56,7 +57,8 @@ def check_effects(
       UsageError: some have none.
     """
     defaults, mistakes = HParams(DEFAULTS), []
-    for name in (*unused(names_read, makes_batches), *unmentioned):
+    of_training = (name for name in unused(names_read, makes_batches) if name not in _OF_PREDICTION)
+    for name in (*of_training, *unmentioned):
         replaced = _replaced(name, model, params, makes_batches)
         if replaced and params[name] != defaults[name]:
             mistakes.append(replaced)

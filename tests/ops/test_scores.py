@@ -60,6 +60,8 @@ def test_scores_of_classes_are_those_of_scikit_learn(count, is_weighted):
             'average_precision': sklearn.average_precision_score(labels, of_one, **given),
             'best_f1': f1.max(),
             'best_f1_threshold': thresholds[f1.argmax()],
+            'best_f1_precision': precision[f1.argmax()],
+            'best_f1_recall': recall[f1.argmax()],
         }
     else:
         is_class = np.eye(count)[labels]
@@ -104,6 +106,8 @@ def test_scores_worked_out_by_hand():
         'average_precision': (1 + 2 / 3 + 3 / 4) / 3,
         'best_f1': 6 / 7,  # All above 0.1: three right ones, and a wrong one.
         'best_f1_threshold': 0.4,
+        'best_f1_precision': 3 / 4,
+        'best_f1_recall': 1,
         'log_loss': -np.log([0.8, 0.6, 0.3, 0.9, 0.4]).mean(),
         'calibration_error': (0.2 + abs(1 - 1.2) + 0.7 + 0.1) / 5,  # 0.6 twice in a range, one of them right.
     }

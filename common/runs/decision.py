@@ -1,0 +1,84 @@
+"""The threshold that decides the class of two: decision_threshold, a number or the best one of an evaluation."""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.inference.predictor import Predictor
+from estimator_trainer.common.inference.raw_predictor import make_predictor
+from estimator_trainer.common.inference.threshold import with_threshold
+from estimator_trainer.common.runs import saved_flags
+from estimator_trainer.common.runs.experiment import Experiment
+from estimator_trainer.common.storage import best_checkpoint, checkpoints
+from estimator_trainer.common.storage.metrics import read_evaluations
+from estimator_trainer.hparams.build import HParams
+
+BEST = 'best'
+_METRIC = 'best_f1_threshold'
+
+
+def check(params: HParams) -> None:
+    """Raises UsageError if there is a decision_threshold, but not two classes, as far as the hyper-parameters tell."""
+    num_classes, is_number = params.get('num_classes') or 2, params.get('task') == 'regression'
+    if params.decision_threshold and (num_classes != 2 or is_number):
+        found = 'the target is a number' if is_number else f'there are {num_classes}'
+        raise UsageError(f'decision_threshold={params.decision_threshold} is for two classes, but {found}: omit it')
+
+
+def decided(experiment: Experiment, checkpoint: str) -> Experiment:
+    """Returns the experiment with an Estimator that predicts by decision_threshold, if it is given; says the threshold.
+
+    Args:
+      checkpoint: what will predict, a path without suffix.
+
+    Raises:
+      UsageError: no evaluation of the checkpoint knows the best threshold.
+    """
+    params, estimator = experiment.source.params, experiment.estimator
+    if not params.decision_threshold:
+        return experiment
+    threshold, source = params.decision_threshold, ''
+    if threshold == BEST:
+        threshold, source = _best(estimator.model_dir, checkpoint)
+    names = params.metadata.get('class_names') or ('0', '1')
+    tf.logging.info(
+        'decision_threshold=%s: the class is %s if its probability is at least %.6g%s, else %s.',
+        *(params.decision_threshold, names[-1], threshold, source, names[0]),
+    )
+    found = with_threshold(estimator, threshold, params.metadata.get('class_names'))
+    return dataclasses.replace(experiment, estimator=found)
+
+
+def _best(output_dir, checkpoint):
+    """Returns the threshold with the best F1 in the checkpoint's evaluation of the first split, and where it is from."""
+    step = checkpoints.global_step(checkpoint)
+    split = (saved_flags.load(output_dir).get('eval_splits') or ['eval'])[0]
+    kept = best_checkpoint.evaluation(output_dir)
+    evaluations: list[Mapping[str, Any]] = [*([kept] if kept else []), *read_evaluations(output_dir)]
+    of_step = [found[split] for found in evaluations if found['global_step'] == step and split in found]
+    if not of_step or not checkpoints.is_of(output_dir, checkpoint):
+        raise UsageError(
+            f'decision_threshold={BEST}: the split {split} has no evaluation at step {step} in {output_dir}: run '
+            '--schedule=evaluate, or give a number'
+        )
+    values = [metrics[_METRIC] for metrics in of_step if _METRIC in metrics]
+    if not values:
+        raise UsageError(f'decision_threshold={BEST}: the model has no metric {_METRIC}: give a number')
+    if not 0 < values[0] < 1:  # All examples are of one class, or it is undefined.
+        raise UsageError(f'decision_threshold={BEST}: that of the split {split} at step {step} is {values[0]}: give a number')
+    return values[0], f', which has the best F1 on {split} at step {step}'
+
+
+def predictor_of(experiment: Experiment, which: str, checkpoint: str) -> tuple[Predictor, tf.estimator.Estimator]:
+    """Returns a Predictor of a checkpoint, and the Estimator behind it; newer checkpoints keep its best threshold.
+
+    Args:
+      which: of --checkpoint, as in `chosen_checkpoint.choose`.
+    """
+    estimator = decided(experiment, checkpoint).estimator
+    if experiment.source.params.decision_threshold == BEST and which in ('latest', 'best'):
+        tf.logging.warning('decision_threshold=%s: newer checkpoints that are loaded meanwhile keep this threshold.', BEST)
+    return make_predictor(estimator, experiment.source, checkpoint, follows_best=which == 'best'), estimator

@@ -1,0 +1,68 @@
+"""A rare class, from its weights in training to the threshold of its predictions."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from estimator_trainer.common.commands import api
+from estimator_trainer.common.export import saved_model
+from tests.shared import rows
+
+
+@pytest.fixture(scope='module')
+def table(tmp_path_factory):
+    """The path of a table with 4 % of positives, which two of four numbers tell from the others, but not always."""
+    random, is_rare = np.random.RandomState(0), np.arange(1500) % 25 == 0
+    numbers = random.normal(size=(1500, 4)) + is_rare[:, None] * np.array([1.5, 1, 0, 0])
+    path = tmp_path_factory.mktemp('table') / 'rare.csv'
+    lines = [f'{",".join(f"{x:.3f}" for x in row)},{"yes" if rare else "no"}' for row, rare in zip(numbers, is_rare)]
+    path.write_text('\n'.join(['a,b,c,d,target', *lines]))
+    return path
+
+
+def f1_of(output):
+    lines = [json.loads(line) for line in (output / 'predictions.jsonl').read_text().splitlines()]
+    label, predicted = (np.array([line[name] for line in lines]) for name in ('label', 'class'))
+    return 2 * (label & predicted).sum() / (label.sum() + predicted.sum()), lines
+
+
+def test_balanced_classes_and_a_threshold_find_more_and_predictions_and_exports_use_it(run, tmp_path, table):
+    flags = ('--model=mlp', '--dataset=table', '--num_epochs=4')
+    hparams, output = f'--hparams=table_file={table},hidden_units=[8],batch_size=32,min_steps=0', tmp_path / 'output'
+    code, _, log = run(*flags, f'{hparams},class_weights=balanced,decision_threshold=best')
+    counts = [int(count) for count in re.search(r'no 0.5\d+, of (\d+), yes 1\d.\d+, of (\d+)$', log, re.MULTILINE).groups()]
+    assert (
+        code == 0 and f'no {sum(counts) / 2 / counts[0]:.4g}, of' in log and f'yes {sum(counts) / 2 / counts[1]:.4g}, of' in log
+    )
+    saved = json.loads((output / 'dataset.json').read_text())['metadata']
+    assert saved['class_counts'] == counts and counts[1] in range(40, 56)
+    metrics = rows(output / 'metrics.csv')[-1]
+    threshold, best = float(metrics['best_f1_threshold']), float(metrics['best_f1'])
+    assert best > float(metrics['f1']) + 0.05
+    code, _, log = run('--schedule=predict')
+    assert code == 0 and f'the class is yes if its probability is at least {threshold:.6g}' in log
+    f1, lines = f1_of(output)
+    assert f1 == pytest.approx(best, abs=0.02)  # Equal up to ties in float16.
+    assert {line['decision_threshold'] for line in lines} == {threshold}
+    assert all((line['class'] == 1) == (line['probabilities'][1] >= threshold) for line in lines)
+    assert all(line['class_name'] == ['no', 'yes'][line['class']] for line in lines)
+    one = api.load(str(output)).predict(dict.fromkeys('abcd', 0.0))
+    assert one['class'] == (one['probabilities'][1] >= threshold) and one['decision_threshold'] == pytest.approx(threshold)
+    code, result, _ = run('--schedule=export', '--hparams=decision_threshold=0.001')
+    assert code == 0
+    with saved_model.opened(result['export'], '') as after:
+        assert {'class', 'decision_threshold'} <= {*after.outputs}
+    assert run('--schedule=predict', '--hparams=decision_threshold=0.0')[0] == 0
+    without, lines = f1_of(output)
+    assert without == pytest.approx(float(metrics['f1']), abs=1e-4) and 'decision_threshold' not in lines[0]
+    (output / 'metrics.csv').unlink()
+    (output / 'best' / 'best.json').unlink()
+    code, _, log = run('--schedule=predict')
+    assert code != 0 and re.search(r'decision_threshold=best: the split eval has no evaluation at step \d+ in .*: run --s', log)
+
+
+def test_a_threshold_for_ten_classes_is_refused_before_training(run):
+    code, _, log = run('--model=alexnet', '--dataset=mnist', '--hparams=decision_threshold=0.3', '--train_steps=1')
+    assert code != 0 and log.rstrip().endswith('decision_threshold=0.3 is for two classes, but there are 10: omit it')
