@@ -188,6 +188,13 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
             minimum=0,
             below=1,
         ),
+        'swa_start': HParam(
+            0,
+            'The step from which weights are averaged equally, for evaluation, prediction and export, as at the end of a run '
+            'with a constant or cyclic rate; 0 disables it.',
+            minimum=0,
+        ),
+        'swa_every': HParam(0, 'Steps between the weights that swa_start averages; 0 is an epoch.', minimum=0),
         # Augmentation of training images, the feature `image`; see common/ops/random.py.
         'augment_flip': HParam(False, 'Mirror half of the training images, left to right.', may_change=True),
         'augment_shift': HParam(

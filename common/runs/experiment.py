@@ -100,7 +100,7 @@ def make_experiment(
     length = measure(source, options)
     counts = _counted(source, options, lambda: _check_batch(params, task.batch_parts, towers, is_resumed))
     objective = parse_objective(options.best_metric)
-    train_input_fn = _train_input_fn(source, options, length.trained_examples, share, task)
+    train_input_fn, plain_input_fn = _train_input_fns(source, options, length.trained_examples, share, task)
     if schedule.trains and not is_resumed:
         options = parallelism.chosen(options, model, source, train_input_fn, length.train_steps, task)
     options, devices = _warm_started(options, config.model_dir, has_checkpoint), tower_devices(options)
@@ -115,6 +115,7 @@ def make_experiment(
         has_input_fn=source.has_input_fn(),
         given=source.given,
         modules=[model, source.module],
+        plain_input_fn=plain_input_fn,
         **shared,
     )
     estimator, evaluated = make_estimators(model, source, devices, training, config)
@@ -147,7 +148,8 @@ def _warm_started(options, output_dir, has_checkpoint):
     return options
 
 
-def _train_input_fn(source, options, num_examples, share, task):
+def _train_input_fns(source, options, num_examples, share, task):
+    """Returns the input_fn of the training, and `plain_input_fn` of `Training`."""
     schedule, is_part = SCHEDULES[options.schedule], bool(options.overfit_batches)
     may_cache = schedule.trains and not schedule.is_dry_run and not source.has_input_fn()
     cache = may_cache and fits_cache(source, num_examples, share.count)
@@ -156,9 +158,11 @@ def _train_input_fn(source, options, num_examples, share, task):
         labels = read_labels(source, 'oversample=true')
         num_examples = num_examples if num_examples > 0 else len(labels)  # A dry run does not count them.
         labels = labels[:num_examples]
-    split = source.params.train_split
-    input_fn = make_input_fn(source, ModeKeys.TRAIN, split, num_examples, cache, is_part, share, labels)
-    return exact_program.recorded(input_fn) if source.has_input_fn() and not task.has_scaffold else input_fn
+    make = functools.partial(make_input_fn, source, ModeKeys.TRAIN, source.params.train_split, num_examples, is_part=is_part)
+    input_fn = make(cache, share=share, labels=labels)
+    if source.has_input_fn():
+        return input_fn if task.has_scaffold else exact_program.recorded(input_fn), None
+    return input_fn, make(cache and labels is not None, labels=labels)  # What is oversampled may need to be in memory.
 
 
 def _make_evaluators(estimator, source, objective, options, counts, towers):

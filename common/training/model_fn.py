@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 import contextlib
 import dataclasses
+import math
 import types
 from typing import Any
 
@@ -15,9 +16,10 @@ from estimator_trainer.common.monitoring.summaries import measure_wait
 from estimator_trainer.common.ops.scores import scores
 from estimator_trainer.common.plugins import dataset_contract, model_contract
 from estimator_trainer.common.plugins.estimator_contract import named
-from estimator_trainer.common.training import augmentation, learning_rate, moving_average, optimizer
+from estimator_trainer.common.training import augmentation, learning_rate, moving_average, optimizer, stochastic_average
 from estimator_trainer.common.training.class_names import with_class_name
 from estimator_trainer.common.training.parallel import make_parallel
+from estimator_trainer.common.training.recalibration import NUM_BATCHES, Recalibration
 from estimator_trainer.common.training.step import make_train_op
 from estimator_trainer.common.training.training import Step, Training
 from estimator_trainer.common.training.warm_start import warm_start
@@ -28,7 +30,7 @@ ModeKeys = tf.estimator.ModeKeys
 
 def check_hparams(params: HParams) -> None:
     """Raises UsageError if the hyper-parameters of the learning rate or the optimizer are invalid."""
-    check_all([lambda: learning_rate.check(params), lambda: optimizer.check(params)])
+    check_all([lambda: learning_rate.check(params), lambda: optimizer.check(params), lambda: stochastic_average.check(params)])
 
 
 class _Inputs(dict):
@@ -95,10 +97,44 @@ class ModelFn:
             waited, count_wait = measure_wait(features)
         means = training.task.means(loss, params)
         train_op = make_train_op(self.model, loss, losses, metrics, count_wait, training.total_steps, options, params, means)
+        before_saving = None
+        if params.swa_start:
+            train_op = self._averaged(train_op, params)
+            before_saving = self._recalibration(params, config.tf_random_seed)
         hooks = model_contract.make_hooks(self.model, ModeKeys.TRAIN, params)
         training.check_effects(self.model, params, self.names_read, config.model_dir)
         step = Step(features, predictions, means, train_op, metrics, waited, hooks, max(len(self.devices), 1))
-        return training.make_spec(step, params, config)
+        return training.make_spec(step._replace(before_saving=before_saving), params, config)
+
+    def _averaged(self, train_op, params):
+        """Returns the op of a training step that also averages the weights, see `stochastic_average`."""
+        training, task = self.training, self.training.task
+        epoch_steps = math.ceil(training.num_examples / params.batch_size)
+        stochastic_average.check_steps(params, epoch_steps, training.total_steps, task.batch_parts < task.count)
+        every = params.swa_every or epoch_steps
+        return stochastic_average.with_averages(train_op, tf.train.get_global_step(), every, params)
+
+    def _recalibration(self, params, seed):
+        """Returns what recomputes batch norm's statistics for averaged weights; None without batch norm."""
+        training = self.training
+        if not stochastic_average.statistics():
+            return None
+        if training.has_input_fn:
+            raise UsageError(
+                f'swa_start: --dataset={params.dataset} makes its own batches, over which the statistics of batch norm cannot '
+                'be recomputed: use ema_decay, or another normalization'
+            )
+
+        def build():
+            iterator = tf.data.make_initializable_iterator(training.plain_input_fn())
+            features, labels = iterator.get_next()
+            given = {name: value for name, value in features.items() if name != dataset_contract.EXAMPLE_ID}
+            build_networks(self.model, (), Features(given), Labels(labels), ModeKeys.TRAIN, params)
+            return iterator.initializer
+
+        epoch_steps = math.ceil(training.num_examples / params.batch_size)
+        num_batches = min(epoch_steps or NUM_BATCHES, NUM_BATCHES)
+        return Recalibration(build, params.swa_start, num_batches, seed)
 
 
 def build_networks(

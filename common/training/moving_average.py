@@ -5,6 +5,7 @@
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.training import stochastic_average
 from estimator_trainer.hparams.build import HParams
 
 
@@ -22,6 +23,8 @@ def update(step: tf.Variable, params: HParams) -> tf.Operation:
 
 def restoring_scaffold(params: HParams) -> tf.train.Scaffold | None:
     """Returns a tf.train.Scaffold that restores the averages into the variables of a model; None if there are no averages."""
+    if params.swa_start:
+        return tf.train.Scaffold(saver=tf.train.Saver(stochastic_average.variables_to_restore()))
     if not params.ema_decay:
         return None
     averages = tf.train.ExponentialMovingAverage(params.ema_decay)

@@ -116,6 +116,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
       state: what else to save with each checkpoint.
       keep_every: the checkpoints at multiples of this step are never deleted; 0 for none.
       times: of the training.
+      prepare: function of the session and the step that is called before each checkpoint.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         state: ProgramState | None = None,
         keep_every: int = 0,
         times: Times | None = None,
+        prepare: Callable[[tf.Session, int], None] | None = None,
     ):
         # This class writes the graph faster.
         super().__init__(directory, save_steps=1, scaffold=scaffold, listeners=[*listeners], save_graph_def=False)
@@ -137,6 +139,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         self._state = state
         self._keep_every = keep_every
         self._times = times or Times()
+        self._prepare = prepare
         # The last starts of the session: the latest checkpoint, and the number of runs that followed.
         self._starts: collections.deque[tuple[str | None, int]] = collections.deque(maxlen=_MAX_STARTS)
         self._is_starting = False
@@ -216,6 +219,8 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
             self._identity = identify(self._checkpoint_dir)
         check_identity(self._checkpoint_dir, self._identity)
         if not (self._is_starting and tf.io.gfile.exists(f'{self._save_path}-{step}.index')):
+            if self._prepare:
+                self._prepare(session, step)
             not_finite = [name for name, is_finite in session.run(self._are_finite).items() if not is_finite]
             if not_finite:
                 raise RunError(f'{not_finite[0]} is not finite after step {step}, which is not saved: {NOT_FINITE_HINT}')

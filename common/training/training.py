@@ -45,6 +45,7 @@ class Step(NamedTuple):
       hooks: of the model.
       towers: number of parts that a batch has on this machine.
       scaffold: the model's own; None for the framework's.
+      before_saving: see CheckpointSaver's `prepare`.
     """
 
     features: Any
@@ -56,6 +57,7 @@ class Step(NamedTuple):
     hooks: Sequence[tf.train.SessionRunHook]
     towers: int = 1
     scaffold: tf.train.Scaffold | None = None
+    before_saving: Callable[[tf.Session, int], None] | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -73,6 +75,7 @@ class Training:
       status, times: likewise.
       given: see `hparams.origins`.
       modules: the model and dataset modules.
+      plain_input_fn: makes the training batches, all examples of each, without keeping them in memory; None if `input_fn` does.
     """
 
     options: Options
@@ -87,6 +90,7 @@ class Training:
     times: Times = dataclasses.field(default_factory=Times)
     given: Mapping[str, str] = dataclasses.field(default_factory=dict)
     modules: Sequence[Any] = ()
+    plain_input_fn: Any = None
 
     def check_effects(self, model: Any, params: HParams, names_read: Collection[str], output_dir: str) -> None:
         """Checks that hyper-parameters have an effect, see `effects`; only the chief knows whether the run is new."""
@@ -189,6 +193,7 @@ class Training:
                 state=state,
                 keep_every=options.keep_checkpoint_every,
                 times=self.times,
+                prepare=step.before_saving,
             )
             hooks += [summaries, saver, ProgressBar(step.means.loss, length)]
             hooks += [Profiler(self._profiled(), output_dir)] if self._profiled() else []
