@@ -58,8 +58,8 @@ def make_space(
 
 
 def decode(name: str, value: Any, params: Mapping[str, Any]) -> Any:
-    """Converts a sampled value to the hyper-parameter's value: lists are sampled as JSON."""
-    return json.loads(value) if isinstance(params[name], tuple) else value
+    """Converts a sampled value to the hyper-parameter's value: lists are sampled as JSON, but for words in their place."""
+    return json.loads(value) if isinstance(params[name], tuple) and value.startswith('[') else value
 
 
 def _distribution(origin, params, name, values):

@@ -1,6 +1,7 @@
 """A rare class, from its weights in training to the threshold of its predictions."""
 
 import json
+import os
 import re
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.export import saved_model
-from tests.shared import rows
+from tests.shared import ROOT, rows
 
 
 @pytest.fixture(scope='module')
@@ -66,3 +67,27 @@ def test_balanced_classes_and_a_threshold_find_more_and_predictions_and_exports_
 def test_a_threshold_for_ten_classes_is_refused_before_training(run):
     code, _, log = run('--model=alexnet', '--dataset=mnist', '--hparams=decision_threshold=0.3', '--train_steps=1')
     assert code != 0 and log.rstrip().endswith('decision_threshold=0.3 is for two classes, but there are 10: omit it')
+
+
+def test_the_figures_of_the_docs_are_those_of_their_table(run, tmp_path, monkeypatch):
+    page, averages = (open(os.path.join(ROOT, 'docs', name)).read() for name in ('own_data.md', 'hparams.md'))
+    monkeypatch.chdir(tmp_path)
+    exec(re.search(r'```python\n(import numpy.*?)```', page, re.DOTALL)[1], {})
+    flags = ('--model=mlp', '--dataset=table', '--save_checkpoints_steps=1000')
+
+    def row(text, name):
+        cells = re.search(rf'^\| {re.escape(name)} \| (.*) \|$', text, re.MULTILINE)[1]
+        return [float(cell) for cell in cells.split(' | ')]
+
+    code, result, _ = run(
+        *flags, '--num_epochs=3', '--hparams=table_file=rare.csv,class_weights=balanced', output_dir='balanced'
+    )
+    names = ('recall', 'precision', 'f1', 'best_f1', 'best_f1_threshold')
+    assert code == 0 and [result['eval'][name] for name in names] == pytest.approx(
+        row(page, '`class_weights=balanced`'), abs=0.04
+    )
+    for name, weights in (('the last', ''), ('averaged with `swa_start=300,swa_every=10`', ',swa_start=300,swa_every=10')):
+        hparams = f'--hparams=table_file=rare.csv,learning_rate=0.05{weights}'
+        code, result, _ = run(*flags, '--num_epochs=5', hparams, output_dir=f'averaged{weights}')
+        found = [result['eval'][metric] for metric in ('log_loss', 'average_precision', 'auc')]
+        assert code == 0 and found == pytest.approx(row(averages, name), abs=0.02)
