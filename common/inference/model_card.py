@@ -93,9 +93,10 @@ def card_files(
 def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
     """Returns a model card as Markdown, with the hyper-parameters that differ from the framework's defaults.
 
-    Optional items of the card are 'quantize', a choice of --quantize; 'inputs' and 'outputs', {name: {'dtype', 'shape'}};
-    'preparation', as of `input_parts` of a dataset module, if the inputs are prepared; 'example', lines of Python; and
-    'comparison', {name: value}, or a text that says why there is none.
+    Optional items of the card are 'quantize', a choice of --quantize; 'decision_threshold', the least probability with which
+    class 1 is predicted; 'inputs' and 'outputs', {name: {'dtype', 'shape'}}; 'preparation', as of `input_parts` of a dataset
+    module, if the inputs are prepared; 'example', lines of Python; and 'comparison', {name: value}, or a text that says why
+    there is none.
     """
     hparams, metrics = card['hparams'], card['metrics']
     chosen = {name: value for name, value in hparams.items() if name not in DEFAULTS or HParams(DEFAULTS)[name] != value}
@@ -106,6 +107,7 @@ def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
         'Global step': card['global_step'],
         **({f'{len(class_names)} classes': shown} if class_names else {}),
         **({'Quantization': card['quantize']} if card.get('quantize') else {}),
+        **({'Decision threshold': f'{card["decision_threshold"]:.6g}'} if card.get('decision_threshold') else {}),
         'SHA-256 of the training data': card['data_sha256'] or 'unknown',
     }
     parts = [

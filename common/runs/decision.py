@@ -40,9 +40,7 @@ def decided(experiment: Experiment, checkpoint: str) -> Experiment:
     params, estimator = experiment.source.params, experiment.estimator
     if not params.decision_threshold:
         return experiment
-    threshold, source = params.decision_threshold, ''
-    if threshold == BEST:
-        threshold, source = _best(estimator.model_dir, checkpoint)
+    threshold, source = _threshold(experiment, checkpoint)
     names = params.metadata.get('class_names') or ('0', '1')
     tf.logging.info(
         'decision_threshold=%s: the class is %s if its probability is at least %.6g%s, else %s.',
@@ -50,6 +48,17 @@ def decided(experiment: Experiment, checkpoint: str) -> Experiment:
     )
     found = with_threshold(estimator, threshold, params.metadata.get('class_names'))
     return dataclasses.replace(experiment, estimator=found)
+
+
+def threshold_of(experiment: Experiment, checkpoint: str) -> float | None:
+    """Returns the threshold of `decided`; None without one."""
+    return _threshold(experiment, checkpoint)[0] if experiment.source.params.decision_threshold else None
+
+
+def _threshold(experiment, checkpoint):
+    """Returns the threshold, and where it is from."""
+    given = experiment.source.params.decision_threshold
+    return _best(experiment.estimator.model_dir, checkpoint) if given == BEST else (given, '')
 
 
 def _best(output_dir, checkpoint):

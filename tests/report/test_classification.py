@@ -35,6 +35,15 @@ def test_confusions_are_the_mistakes_by_frequency():
     assert classification.confusions(labels, labels, 'abc') == []
 
 
+def test_of_two_classes_both_thresholds_are_described():
+    labels, scores = np.array([1, 1, 0, 0, 0]), np.array([0.7, 0.3, 0.6, 0.2, 0.1])
+    found = predicted(labels, np.array([1, 0, 1, 0, 0]), np.stack([1 - scores, scores], 1))
+    assert classification.figures(found, ['no', 'yes'])['text'].endswith(
+        ' Of yes, at a probability of 0.5 precision is 0.5, recall 0.5 and F1 0.5; from 0.3 on, the best threshold here, '
+        'precision is 0.6667, recall 1 and F1 0.8.'
+    )
+
+
 def test_the_precision_recall_curve_treats_equal_scores_alike():
     # Sorted: 0.9 (+), 0.8 (-), 0.5 (+ and -), 0.1 (-).
     is_positive, scores = np.array([True, False, True, False, False]), np.array([0.5, 0.5, 0.9, 0.8, 0.1])

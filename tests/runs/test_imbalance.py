@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 import re
 
 import numpy as np
@@ -55,6 +56,7 @@ def test_balanced_classes_and_a_threshold_find_more_and_predictions_and_exports_
     assert code == 0
     with saved_model.opened(result['export'], '') as after:
         assert {'class', 'decision_threshold'} <= {*after.outputs}
+    assert '| Decision threshold | 0.001 |' in (Path(result['export']) / 'assets.extra' / 'model_card.md').read_text()
     assert run('--schedule=predict', '--hparams=decision_threshold=0.0')[0] == 0
     without, lines = f1_of(output)
     assert without == pytest.approx(float(metrics['f1']), abs=1e-4) and 'decision_threshold' not in lines[0]
