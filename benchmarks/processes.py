@@ -120,14 +120,19 @@ def run_trainer(*flags: str) -> dict[str, Any]:
         if status:
             raise RuntimeError(log)
         result = json.load(out)
-    rates = [float(rate) for rate in re.findall(r'global_step/sec: (\S+)', log)][1:]
     return {
         'result': result,
         'log': log,
         'seconds': time.perf_counter() - start,
         'megabytes': usage.ru_maxrss / 1024,
-        'steps_per_second': statistics.harmonic_mean(rates) if rates else None,
+        'steps_per_second': steps_per_second(log),
     }
+
+
+def steps_per_second(log: str) -> float | None:
+    """Returns the harmonic mean of the rates in a log of the trainer except the first; None without any."""
+    rates = [float(rate) for rate in re.findall(r'global_step/sec: (\S+)', log)][1:]
+    return statistics.harmonic_mean(rates) if rates else None
 
 
 def instruction_sets() -> str:

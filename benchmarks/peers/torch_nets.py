@@ -1,7 +1,7 @@
 """The networks of models/ in PyTorch: python torch_nets.py NET DATA.npz STEPS BATCH_SIZE VARIANT
 
-A variant is words joined by underscores: float32 or bfloat16; fused for channels_last and fused optimizers; compiled for
-torch.compile, which compiles the forward and the backward pass with Inductor.
+A variant is words joined by underscores: float32, bfloat16 or float16; fused for channels_last and fused optimizers; compiled
+for torch.compile, which compiles the forward and the backward pass with Inductor; cuda for alexnet on a GPU, with its data.
 """
 
 import contextlib
@@ -192,32 +192,44 @@ def result(net: nn.Module, steps: int, batch_size: int, seconds: float, loss: to
     )
 
 
+def finish(device: str) -> None:
+    """Waits until a device has done all that it was given."""
+    if device == 'cuda':
+        torch.cuda.synchronize()
+
+
 def main(name: str, path: str, steps: int, batch_size: int, variant: str) -> None:
     torch.manual_seed(1)
     precision, *options = variant.split('_')
     with np.load(path) as data:
         arrays = NETS[name].load(data)
         net = make_net(name, data)
+    device = 'cuda' if 'cuda' in options else 'cpu'
+    arrays = [array.to(device) for array in arrays]
     layout = torch.channels_last if 'fused' in options else torch.contiguous_format
-    net = net.train().to(memory_format=layout)
+    net = net.train().to(device, memory_format=layout)
     optimizer = net.optimizer(is_fused='fused' in options)
+    scaler = torch.amp.GradScaler(device, enabled=precision == 'float16')
 
     def loss_of(*batch):
-        with torch.autocast('cpu', torch.bfloat16) if precision == 'bfloat16' else contextlib.nullcontext():
+        with torch.autocast(device, getattr(torch, precision)) if precision != 'float32' else contextlib.nullcontext():
             return net.loss(*batch)
 
     if 'compiled' in options:
         loss_of = torch.compile(loss_of)
     count = len(arrays[0])
-    order = torch.cat([torch.randperm(count) for _ in range(steps * batch_size // count + 1)])
+    order = torch.cat([torch.randperm(count) for _ in range(steps * batch_size // count + 1)]).to(device)
     for step in range(steps):
         if step == WARM_UP:
+            finish(device)
             start = time.perf_counter()
         chosen = order[step * batch_size : (step + 1) * batch_size]
         loss = loss_of(*net.batch([array[chosen] for array in arrays], layout))
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    finish(device)
     print(result(net, steps - WARM_UP, batch_size, time.perf_counter() - start, loss))
 
 

@@ -1,100 +1,144 @@
-"""Trains in a cluster of three hosts, network namespaces, with each of several faults of the network.
+"""Trains in a cluster of three hosts, network namespaces, with a fault in each training: of the network, a host or a task.
 
-    sudo python -m tools.soak.cut_network [FAULT ...]
+    sudo python -m tools.soak.cut_network [FAULT ...]           # Each of a list.
+    sudo python -m tools.soak.cut_network --faults=50 --seed=1  # Of random kinds, at random times.
 
-Requires Linux, root and iproute2. Packets are dropped silently, as by a failing switch or a firewall.
+All must finish with the weights of an undisturbed run; or end with the right exit codes, name who is at fault, and finish with
+these weights once all are restarted. Requires Linux, root and iproute2. Packets are dropped silently, as by a failing switch or
+a firewall.
 """
 
+import argparse
+import dataclasses
 import json
 import pathlib
+import signal
 import sys
 import tempfile
 import time
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
+import numpy as np
+
 from tests.cluster import tiny_data
 from tests.cluster.tasks import TINY, Run
-from tests.shared import assert_equal
+from tools.soak import faults
 from tools.soak.bounded import end_after
 from tools.soak.network import Network
 
-_HOSTS = {'chief0': '10.77.0.1', 'worker0': '10.77.0.2', 'worker1': '10.77.0.3'}
 _CLUSTER = {'chief': ['10.77.0.1:2222'], 'worker': ['10.77.0.2:2222', '10.77.0.3:2222']}
-_FLAGS = (*TINY, '--train_steps=1000', '--save_checkpoints_steps=20', '--schedule=train', '--hparams=batch_size=12')
-_AT_STEP = 50
-_FIREWALL = [('*', '*', 'new')]
+_FLAGS = (
+    *TINY,
+    f'--train_steps={faults.LAST_STEP}',
+    '--save_checkpoints_steps=20',
+    '--save_summary_steps=10',
+    '--schedule=train',
+    '--hparams=batch_size=12,optimizer=momentum,learning_rate=0.05',
+)
+_SECONDS = 300
 
 
-def _cut(host):
-    return [(host, '*', 'all'), ('*', host, 'all')]
+def _start(network, directory, data, timeout):
+    flags = (f'--data_dir={data}', *_FLAGS, f'--cluster_timeout={timeout}')
+    return Run(directory, _CLUSTER, *flags, environ={'TINY_SECONDS': '0.02'}, popen=network.popen_task)
 
 
-# Name: rules, seconds until they end, --cluster_timeout, and the tasks that each message must name one of, () if all finish.
-_FAULTS = {
-    'a firewall refuses new connections': (_FIREWALL, 60, 5, ()),
-    'worker 1 is cut off for 5 s': (_cut('worker1'), 5, 90, ()),
-    'worker 1 is cut off for 25 s': (_cut('worker1'), 25, 90, ()),
-    'worker 1 is cut off for 60 s': (_cut('worker1'), 60, 90, ()),
-    'the chief is cut off for 25 s': (_cut('chief0'), 25, 90, ()),
-    'worker 1 is cut off': (_cut('worker1'), None, 15, ('worker1',)),
-    'the chief is cut off': (_cut('chief0'), None, 15, ('chief0',)),
-    'nothing from worker 1 to worker 0': ([('worker1', 'worker0', 'all')], None, 15, ('worker0', 'worker1')),
-    'nothing from worker 1 to the chief': ([('worker1', 'chief0', 'all')], None, 15, ('worker1', 'chief0')),
-    'nothing from worker 1': ([('worker1', '*', 'all')], None, 15, ('worker1',)),
-    'nothing to worker 1': ([('*', 'worker1', 'all')], None, 15, ('worker1',)),
-}
+def train_undisturbed(directory, data):
+    """Trains, or resumes; returns the exit codes and the weights."""
+    with Network('cut', faults.HOSTS) as network:
+        run = _start(network, directory, data, 60)
+        return run.wait(), run.weights()
 
 
-def train(directory, data, rules, seconds, timeout):
-    """Trains, with a fault after some steps; returns the Run, and {task: (seconds until its end, exit code, last line)}."""
-    with Network('cut', _HOSTS) as network:
-        flags = (f'--data_dir={data}', *_FLAGS, f'--cluster_timeout={timeout}')
-        run = Run(directory, _CLUSTER, *flags, environ={'TINY_SECONDS': '0.02'}, popen=network.popen_task)
-        ended = {}
+def train(directory, data, fault):
+    """Trains with a fault; returns {task: faults.End} of those that have ended, and the Run."""
+    with Network('cut', faults.HOSTS) as network:
+        run = _start(network, directory, data, fault.timeout)
         try:
-            run.wait_for_step('chief0', _AT_STEP)
-            network.drop(*rules)
-            start = time.monotonic()
-            while len(ended) < len(run.processes) and time.monotonic() < start + 300:
-                if seconds and time.monotonic() > start + seconds:
-                    network.drop()
-                for name, process in run.processes.items():
-                    if name not in ended and process.poll() is not None:
-                        ended[name] = (round(time.monotonic() - start, 1), process.returncode, run.error(name))
-                time.sleep(0.1)
+            if fault.is_early:
+                time.sleep(fault.delay)
+            else:
+                run.wait_for_step('chief0', fault.at_step)
+            network.drop(*fault.rules)
+            if fault.signal:
+                run.send(fault.victim, fault.signal)
+            return _watch(run, network, fault), run
         finally:
             run.kill()
-    return run, ended
 
 
-def is_right(ended, named, run, expected):
-    """Whether all have finished with the expected weights, or ended with exit code 1, each naming another task at fault."""
-    if not named:
-        assert_equal(run.weights(), expected)
-        return [code for _, code, _ in ended.values()] == [0] * len(_HOSTS)
-    return set(ended) == set(_HOSTS) and all(
-        code == 1 and any(_HOSTS[lost] in text for lost in (named if set(named) - {name} else _HOSTS) if lost != name)
-        for name, (_, code, text) in ended.items()
-    )
+def _watch(run, network, fault):
+    """Waits for all tasks, and ends the fault meanwhile."""
+    start = time.monotonic()
+    ends, is_over = {}, False
+    while len(ends) < len(run.processes) and time.monotonic() < start + _SECONDS:
+        seconds = time.monotonic() - start
+        for name, process in run.processes.items():
+            if name not in ends and process.poll() is not None:
+                code = process.returncode
+                text = run.log(name).rstrip().rpartition('\n')[2]
+                ends[name] = faults.End(round(seconds, 1), 128 - code if code < 0 else code, text)
+        others_have_ended = fault.signal == signal.SIGSTOP and {*ends, fault.victim} == {*run.processes}
+        if not is_over and (others_have_ended or fault.seconds and seconds > fault.seconds):
+            is_over = True
+            network.drop()
+            if fault.signal == signal.SIGSTOP:
+                run.send(fault.victim, signal.SIGCONT)
+        time.sleep(0.1)
+    return ends
 
 
-def main(names):
-    end_after(40)
-    is_all_right = True
+def _are_equal(first, second):
+    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def check(directory, data, fault, expected):
+    """Returns what became of a training with a fault, with 'right'."""
+    ends, run = train(directory, data, fault)
+    logs = {name: run.log(name) for name in run.processes}
+    restarts = [line for log in logs.values() for line in log.splitlines() if 'the connection to' in line]
+    tracebacks = [name for name, log in logs.items() if 'Traceback' in log]
+    is_right = faults.ends_as_promised(fault, ends) and not tracebacks
+    if any(end.code for end in ends.values()):
+        codes, weights = train_undisturbed(directory, data)
+        is_same = not any(codes) and _are_equal(weights, expected)
+    else:
+        is_same = _are_equal(run.weights(), expected)
+    return {
+        'fault': fault.name,
+        'begins': f'after {fault.delay} s' if fault.is_early else f'after step {fault.at_step}',
+        'right': is_right and is_same,
+        'same_weights': is_same,
+        **{name: dataclasses.astuple(end) for name, end in ends.items()},
+        'restarts': restarts,
+        'tracebacks': tracebacks,
+        **({} if is_right and is_same else {'logs': logs}),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('names', nargs='*', metavar='FAULT', help='of the list: its name')
+    parser.add_argument('--faults', type=int, default=0, help='how many random ones')
+    parser.add_argument('--seed', type=int, default=1)
+    options = parser.parse_args()
+    listed = [fault for fault in faults.LISTED if not options.names or fault.name in options.names]
+    chosen = faults.at_random(options.faults, options.seed) if options.faults else listed
+    end_after(4 * len(chosen) + 4)
     with tempfile.TemporaryDirectory() as folder:
         directory = pathlib.Path(folder)
         data = tiny_data.write(directory / 'data')
-        expected = train(directory / 'undisturbed', data, [], None, 60)[0].weights()
-        for name in names or _FAULTS:
-            rules, seconds, timeout, named = _FAULTS[name]
-            run, ended = train(directory / name.replace(' ', '_'), data, rules, seconds, timeout)
-            found = is_right(ended, named, run, expected)
-            lost = [line for task in ended for line in run.log(task).splitlines() if 'the connection to' in line]
-            print(json.dumps({'fault': name, 'right': found, **ended, 'connections': lost}, indent=2), flush=True)
-            is_all_right = is_all_right and found
-    sys.exit(not is_all_right)
+        codes, expected = train_undisturbed(directory / 'undisturbed', data)
+        assert not any(codes)
+        right = 0
+        for i, fault in enumerate(chosen):
+            found = check(directory / str(i), data, fault, expected)
+            right += found['right']
+            print(json.dumps(found, indent=2), flush=True)
+    print(json.dumps({'faults': len(chosen), 'right': right}))
+    sys.exit(right < len(chosen))
 
 
 if __name__ == '__main__':
-    main(sys.argv[1:])
+    main()
