@@ -6,7 +6,7 @@ import random
 import signal
 
 HOSTS = {'chief0': '10.77.0.1', 'worker0': '10.77.0.2', 'worker1': '10.77.0.3'}
-LAST_STEP = 400
+LAST_STEP = 1000
 _AT_STEP, _LAST_AT_STEP, _START_SECONDS = 50, 350, 8
 _LONG, _SHORT = 90, 15  # --cluster_timeout of faults that pass, and of those that do not.
 _STOPPED = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
@@ -100,7 +100,7 @@ def _kinds(host, other, seconds, number):
     """Returns a fault of each kind."""
     name = signal.Signals(number).name
     return [
-        Fault(f'a firewall refuses new connections for {seconds} s', [('*', '*', 'new')], seconds=seconds),
+        Fault(f'a firewall refuses new connections for {seconds} s', [('*', '*', 'new')], seconds=seconds, timeout=5),
         Fault(f'{host} is cut off for {seconds} s', _cut(host), seconds=seconds),
         Fault(f'{host} hangs for {seconds} s', victim=host, signal=signal.SIGSTOP, seconds=seconds),
         _for_good(f'{host} is cut off', _cut(host), host),
