@@ -1,9 +1,12 @@
 """The table of tools.gpu_check, with outcomes that are given, and one check on logical CPU devices."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
-from tests.shared import ROOT  # noqa: F401 - tf_estimator before TensorFlow
+from tests import forked
 from tools.gpu_check import pictures
 from tools.gpu_check.checks import START, Check, Outcome, Run, make_checks
 from tools.gpu_check.execution import Execution
@@ -90,6 +93,22 @@ def test_each_line_has_a_name_of_its_own_and_pytorch_the_precision_and_the_devic
     assert len(checks) == len(make_checks(0)) == 12
     assert checks['speed: float16'].against.variant == 'float16_fused_cuda'
     assert make_checks(0)[7].against.variant == 'float32_fused'
+
+
+_SUMS = """
+import numpy as np
+import tensorflow as tf
+from tools.gpu_check import all_reduce
+(cpu,) = tf.config.list_physical_devices('CPU')
+tf.config.set_logical_device_configuration(cpu, 2 * [tf.config.LogicalDeviceConfiguration()])
+found, seconds = all_reduce.sums(['/cpu:0', '/cpu:1'], 3000, tf.distribute.ReductionToOneDevice())
+print(np.array_equal(found, 2 * [(np.arange(3000) % 1009) + (np.arange(3000, 6000) % 1009)]) and seconds > 0)
+"""
+
+
+def test_the_sum_of_devices_is_that_of_numpy():
+    process = forked.Popen([sys.executable, '-c', _SUMS], stdout=subprocess.PIPE)
+    assert process.communicate()[0] == 'True\n'
 
 
 def test_two_towers_give_the_weights_of_one_process(tmp_path):

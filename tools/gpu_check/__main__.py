@@ -89,6 +89,10 @@ def main():
         print(f'{name}: {value}')
     print()
     rows: list[Row] = []
+    try:
+        options.output.write_text(markdown(facts, rows), encoding='utf-8')
+    except OSError as error:
+        parser.error(f'--output={options.output}: {error.strerror}')
     directory = tempfile.mkdtemp(prefix='gpu_check')
     pictures.write(directory)
     execution = Execution(Path(directory), gpus)
