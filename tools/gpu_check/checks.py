@@ -61,7 +61,7 @@ START = Run('start', on_cpu=True)  # 'weights' begins with its weights, since de
 _CPU = Run('weights', on_cpu=True)
 _TOWERS, _PROCESSES, _FLOAT16 = '--num_towers=2', '--local_cluster=worker:2', '--precision=float16'
 
-# Float32 rounds by 6e-8, and the order of sums differs: up to 4e-6 on CPUs, by towers, processes, NCHW. TensorFloat-32 is off.
+# Float32 rounds by 6e-8, and the order of sums differs: up to 2e-6 on CPUs, by towers, processes, NCHW. TensorFloat-32 is off.
 _FLOAT32_TOLERANCE = 1e-4
 # Numbers of 11 bits round by 5e-4, in each layer, forward and backward; those of bfloat16, of 8 bits, made 3e-3 on a CPU. XLA
 # may multiply in TensorFloat-32, of 11 bits.
