@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError, check_range
+from estimator_trainer.common.errors import RunError, UsageError, check_range, listed
 from estimator_trainer.common.formats import class_folders, encoded, image_records, images
 from estimator_trainer.common.formats.picture_files import FileList, Pictures, decode, read_picture
 from estimator_trainer.common.own_data.description import log_classes
@@ -25,6 +25,7 @@ from estimator_trainer.hparams.build import HParams
 image_features = image_records.image_features
 feature_columns = image_records.feature_columns
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in images.SUFFIXES)
+OWN_FOLDS = True
 _RATIOS = (1, 2, 4, 8)  # Reductions at which JPEG files can be decoded.
 _DARK = (
     'have 16 bits, but so small values that 8 bits leave them black or nearly so: multiply the values of all pictures, those '
@@ -60,6 +61,7 @@ def prepare(data_dir: str, params: HParams) -> None:
     directory = _directory(data_dir, folders)
     unreadable, dark = (FileList(os.path.join(directory, name)) for name in ('unreadable.txt', 'dark.txt'))
     _log(folders, params.train_split)
+    _warn_of_few(folders, params)
     if not records.is_written(directory):
         tf.logging.info('Converting the pictures to %s', directory)
         tf.io.gfile.makedirs(directory)
@@ -88,19 +90,33 @@ def _check(params):
 def _scan(params):
     try:
         root = params.image_dir if is_remote(params.image_dir) else os.path.abspath(params.image_dir)
-        return _scanned(root, params.get('train_split', 'train'), params.eval_share)
+        return _scanned(
+            root, params.get('train_split', 'train'), params.eval_share, params.get('folds', 0), params.get('fold', 1)
+        )
     except UsageError as error:
         raise UsageError(f'image_dir: {error}') from None
 
 
 @functools.cache
-def _scanned(root, train_split, eval_share):
+def _scanned(root, train_split, eval_share, folds, fold):
     """Returns the ClassFolders, cached within a run."""
-    return class_folders.scan(root, images.SUFFIXES, train_split, eval_share)
+    return class_folders.scan(root, images.SUFFIXES, train_split, eval_share, folds, fold)
 
 
 def _directory(data_dir, folders):
     return os.path.join(data_dir, f'image_folder-{_VERSION}-{folders.fingerprint()}')
+
+
+def _warn_of_few(folders, params):
+    """Warns of classes of which some folds have no picture."""
+    if not params.get('folds'):
+        return
+    files = [file for split in (params.train_split, 'eval') for file in folders.splits[split]]
+    counts = collections.Counter(file.label for file in files)
+    if few := [f'{folders.class_names[label]} has {counts[label]}' for label in sorted(counts) if counts[label] < params.folds]:
+        tf.logging.warning(
+            '%s: folds lack classes, of fewer pictures than %d: %s.', folders.root, params.folds, listed(few, 10)
+        )
 
 
 def _unlabeled(folders, split, names):

@@ -15,7 +15,16 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.files import read_json
-from estimator_trainer.common.own_data import dates, example_parser, named_columns, numbers, preparation, raw_columns, tokens
+from estimator_trainer.common.own_data import (
+    dates,
+    example_parser,
+    folds,
+    named_columns,
+    numbers,
+    preparation,
+    raw_columns,
+    tokens,
+)
 from estimator_trainer.common.own_data.conversions import once, silenced
 from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
 from estimator_trainer.common.own_data.held_out import is_by_class
@@ -30,6 +39,7 @@ from estimator_trainer.hparams.build import HParams
 
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in SUFFIXES)
 PARSED_ONCE = True
+OWN_FOLDS = True
 _SPLITS = 'train|eval|val|valid|validation|dev|test|fold.*'  # Names of files that are splits whatever their columns.
 raw_specs = raw_columns.raw_specs
 from_raw = raw_columns.from_raw
@@ -44,6 +54,7 @@ def get_params() -> dict[str, Any]:
         'target': '',  # The column to predict; optional if the schema names it, or if it is named target or label.
         'schema': '',  # A JSON file, see docs/own_data.md.
         'eval_share': 0.2,  # Of the rows of a single file.
+        'group': '',  # With folds: a column whose rows of one value are in one fold, such as those of a patient.
         'missing': [],  # Texts of missing cells, in addition to empty ones, NA, N/A, NaN, null, None, ? and the like.
         'decimal': '',  # point or comma: what decimals follow; inferred if a column tells.
         'dates': '',  # dmy or mdy: the order of dates such as 03/04/2024; inferred if a column tells.
@@ -63,6 +74,8 @@ def prepare(data_dir: str, params: HParams) -> None:
     check_range(params, 'eval_share', 0, 0.9)
     check_range(params, 'max_bad_share', 0, 1)
     tokens.check_params(params)
+    if params.get('group') and not params.get('folds'):
+        raise UsageError(f'group={params.group} is for folds: add --folds=5')
     for name, choices in (('decimal', numbers.DECIMALS), ('dates', (dates.DMY, dates.MDY))):
         if params[name] not in ('', *choices):
             raise UsageError(f'{name}={params[name]} must be {" or ".join(choices)}')
@@ -162,7 +175,7 @@ def _given(params):
 
 def _files(params):
     name, path = _given(params)
-    return find_files(name, path, SUFFIXES, params.eval_share)
+    return find_files(name, path, SUFFIXES, params.eval_share, folds.divided(params))
 
 
 def _directory(data_dir, params):
@@ -175,6 +188,7 @@ def _directory(data_dir, params):
 def _path(data_dir, params, schema):
     names = ('target', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share', 'missing', 'decimal', 'dates', 'tokens')
     facts = [schema.content, params.train_split, *(params[name] for name in names)]
+    facts += folds.facts(params)
     facts += ['by class'] if is_by_class(_files(params), params.metadata) else []
     return os.path.join(data_dir, f'table-{fingerprint(_given(params)[1], [file.path for file in _files(params)], facts)}')
 

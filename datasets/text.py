@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range, show
 from estimator_trainer.common.files import read_json
-from estimator_trainer.common.own_data import example_parser, named_columns, tokens
+from estimator_trainer.common.own_data import example_parser, folds, named_columns, tokens
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.conversions import once
 from estimator_trainer.common.own_data.description import describe_classes, log_classes
@@ -31,6 +31,7 @@ from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
 INPUT_PATTERNS = ('*.txt', '*.tsv')
+OWN_FOLDS = True
 _FEATURES = [{'name': name, 'kind': kind, 'stored': 'bytes'} for name, kind in (('text', TEXT), ('label', LABEL))]
 _VERSION = 2  # Of the conversion.
 _MAX_CLASSES = 10000
@@ -156,13 +157,14 @@ def _label_encoder(class_names):
 
 
 def _files(params):
-    return find_files('text_file', params.text_file, ('.txt', '.tsv'), params.eval_share)
+    return find_files('text_file', params.text_file, ('.txt', '.tsv'), params.eval_share, folds.divided(params))
 
 
 def _directory(data_dir, params):
     names = ('tokens', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share')
     files = _files(params)
     facts = [params.train_split, *(params[name] for name in names)]
+    facts += folds.facts(params)
     facts += ['by class'] if is_by_class(files, params.metadata) else []
     return os.path.join(data_dir, f'text-{fingerprint(params.text_file, [file.path for file in files], facts, _VERSION)}')
 
@@ -176,10 +178,10 @@ def _convert(directory, files, params):
             tf.logging.warning('%s: the quotes of csv writers are removed from %d lines.', found.path, found.num_quoted)
     facts: dict[str, Any] = {}
     if is_by_class(files, params.metadata):
-        ((file, found),) = lines.items()
-        counted = {split: survey.labels for split, survey in surveys.items()}
-        held_out = by_class(file, counted, functools.partial(_rows_of, found))
-        lines, facts = {held_out: found}, {'moved_rows': sorted(held_out.moved)}
+        file, found = next((file, found) for file, found in lines.items() if len(file.splits) > 1)
+        held_out = _held_out(file, found, surveys, params)
+        lines = {held_out if each == file else each: found for each, found in lines.items()}
+        facts = {'moved_rows': sorted(held_out.moved)}
         surveys = surveys if held_out == file else _survey(lines, params)
     classes = _classes(params.text_file, {name: survey.labels for name, survey in surveys.items()}, params.train_split)
     vocabulary = surveys[params.train_split].words.describe(params)
@@ -194,6 +196,15 @@ def _convert(directory, files, params):
     ]
     facts |= {**describe_classes(classes), **vocabulary}
     write(directory, params.text_file, facts, _summarize(params.text_file, facts, surveys), examples)
+
+
+def _held_out(file, lines, surveys, params):
+    """Returns the file with the rows moved to its other split that `by_class` moves, or those of a fold."""
+    if params.get('folds'):
+        rows = ((number, label, '') for number, label in _rows_of(lines, surveys[params.train_split].labels.counts()))
+        return folds.with_fold(file, rows, params)
+    counted = {split: survey.labels for split, survey in surveys.items()}
+    return by_class(file, counted, functools.partial(_rows_of, lines))
 
 
 def _summarize(source, facts, surveys):

@@ -24,6 +24,7 @@ from estimator_trainer.common.own_data import (
     tokens,
 )
 from estimator_trainer.common.own_data.example_records import Examples
+from estimator_trainer.common.own_data.folds import refuse_folds
 from estimator_trainer.common.own_data.schema import FEATURES, IMAGE, LABEL, TEXT, USUAL_LABELS, WEIGHT, read_schema
 from estimator_trainer.common.own_data.splits import fingerprint
 from estimator_trainer.common.own_data.summary import of_features, to_text
@@ -60,6 +61,7 @@ def get_params() -> dict[str, Any]:
 def prepare(data_dir: str, params: HParams) -> None:
     """Verifies the files and collects facts about the features, once for each state of the files and hyper-parameters."""
     tokens.check_params(params)
+    refuse_folds(params)
     check_range(params, 'image_size', 0, 10000)
     _opened.cache_clear()
     found = _open(params)

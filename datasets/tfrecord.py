@@ -22,6 +22,7 @@ from estimator_trainer.common.own_data import (
 )
 from estimator_trainer.common.own_data.conversions import once
 from estimator_trainer.common.own_data.example_records import Examples
+from estimator_trainer.common.own_data.folds import refuse_folds
 from estimator_trainer.common.own_data.record_files import find_record_files
 from estimator_trainer.common.own_data.schema import FEATURES, read_schema
 from estimator_trainer.common.own_data.splits import fingerprint, log_outdated
@@ -59,6 +60,7 @@ def prepare(data_dir: str, params: HParams) -> None:
     The facts are kept in data_dir, as the directory of the files may be read-only.
     """
     tokens.check_params(params)
+    refuse_folds(params)
     directory = _directory(data_dir, params)
     if not _is_manifested(params):
         is_known = records.is_written(directory)

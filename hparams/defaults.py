@@ -51,6 +51,10 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         ),
         # Input.
         'train_split': HParam('train', 'The split to train on.'),
+        'folds': HParam(
+            0, 'The number of parts of the training data, one of which is the split eval; 0 does not divide it.', minimum=0
+        ),
+        'fold': HParam(1, 'the part to evaluate on, the first is 1. --folds trains a run for each.', minimum=1),
         'batch_size': HParam(
             128, 'Examples per step, over all towers and tasks; with parameter servers, per task.', minimum=1, may_change=True
         ),
@@ -236,7 +240,16 @@ DEFAULTS: Mapping[str, Any] = types.MappingProxyType({name: entry.default for na
 
 # Hyper-parameters that included datasets gained later, with what older runs did.
 ADDED: Mapping[str, Any] = types.MappingProxyType(
-    {'min_steps': 0, 'table_file': '', 'missing': (), 'decimal': '', 'dates': '', 'tokens': 'words', 'max_length': 400}
+    {
+        'min_steps': 0,
+        'table_file': '',
+        'missing': (),
+        'decimal': '',
+        'dates': '',
+        'tokens': 'words',
+        'max_length': 400,
+        'group': '',
+    }
 )
 # Old names in the files of older runs. A module may define its own hyper-parameters of these names.
 RENAMED: Mapping[str, str] = types.MappingProxyType(

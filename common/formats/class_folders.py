@@ -8,6 +8,9 @@ import os
 from typing import NamedTuple
 import unicodedata
 
+import numpy as np
+
+from estimator_trainer.common import folds as folds_of
 from estimator_trainer.common.errors import RunError, UsageError, listed
 from estimator_trainer.common.foreign_files import is_foreign
 from estimator_trainer.common.paths import is_remote
@@ -56,7 +59,9 @@ class ClassFolders:
         return next((name for name in _eval_names(train_split) if name in self.splits), split) if split == 'eval' else split
 
 
-def scan(root: str, suffixes: Collection[str], train_split: str, eval_share: float) -> ClassFolders:
+def scan(
+    root: str, suffixes: Collection[str], train_split: str, eval_share: float, folds: int = 0, fold: int = 1
+) -> ClassFolders:
     """Lists the files of a directory's classes, including those in nested folders.
 
     If the directory has a folder of classes named train_split, each of its folders is a split. Otherwise its folders are the
@@ -70,6 +75,7 @@ def scan(root: str, suffixes: Collection[str], train_split: str, eval_share: flo
         ignored.
       train_split: the name of the split to train on.
       eval_share: greater than 0 and less than 1.
+      folds, fold: the number of parts of each class, one of which is held out instead, the first is 1; 0 if there are none.
 
     Raises:
       UsageError: the directory does not have this structure; the message names what is missing.
@@ -79,26 +85,31 @@ def scan(root: str, suffixes: Collection[str], train_split: str, eval_share: flo
         raise UsageError(f'{root}: must be a local directory: mount the bucket as one')
     if not os.path.isdir(root):
         raise UsageError(f'{root}: is not a directory' if os.path.exists(root) else f'{root}: no such directory')
+
+    def hold_out(files):
+        _check_twice(root, files)
+        return _in_fold(files, folds, fold) if folds else _hold_out(files, eval_share)
+
     ignored: collections.Counter[str] = collections.Counter()
     folders = _folders(root, ignored)
     train = os.path.join(root, train_split)
     if train_split not in folders or not _folders(train, collections.Counter()):
-        return _with_held_out(root, folders, suffixes, eval_share, ignored)
-    return _with_split_folders(root, folders, suffixes, train_split, eval_share, ignored)
+        return _with_held_out(root, folders, suffixes, hold_out, ignored)
+    return _with_split_folders(root, folders, suffixes, train_split, hold_out, ignored, folds)
 
 
-def _with_held_out(root, class_names, suffixes, eval_share, ignored):
+def _with_held_out(root, class_names, suffixes, hold_out, ignored):
     """Returns the ClassFolders of a directory whose folders are classes."""
     split = next((name for name in class_names if name in _SPLITS and _folders(os.path.join(root, name))), None)
     if split:
         raise UsageError(f'{root}: has the folder {split} with folders of classes, but no folder train with some')
     files = _files(root, '', class_names, class_names, suffixes, ignored)
     _check_classes(root, class_names, files, suffixes)
-    train, held_out = _hold_out(root, files, eval_share)
+    train, held_out = hold_out(files)
     return ClassFolders(root, class_names, {'train': train, 'eval': held_out}, ignored)
 
 
-def _with_split_folders(root, folders, suffixes, train_split, eval_share, ignored):
+def _with_split_folders(root, folders, suffixes, train_split, hold_out, ignored, folds):
     """Returns the ClassFolders of a directory whose folders are splits."""
     class_names = _folders(os.path.join(root, train_split), ignored)
     splits, unlabeled = {}, {}
@@ -117,10 +128,15 @@ def _with_split_folders(root, folders, suffixes, train_split, eval_share, ignore
             splits[split] = _files(root, split, names, class_names, suffixes, ignored)
     _check_classes(os.path.join(root, train_split), class_names, splits[train_split], suffixes)
     held_out = next((name for name in _eval_names(train_split) if name in splits), None)
+    if held_out and folds:
+        raise UsageError(
+            f'{os.path.join(root, held_out)}: folds of {train_split} take the place of the split eval: move it, or rename '
+            'it to test'
+        )
     if held_out:
         _check_classes(os.path.join(root, held_out), class_names, splits[held_out], suffixes)
     else:
-        splits[train_split], splits['eval'] = _hold_out(root, splits[train_split], eval_share)
+        splits[train_split], splits['eval'] = hold_out(splits[train_split])
     return ClassFolders(root, class_names, splits, ignored, unlabeled)
 
 
@@ -178,18 +194,30 @@ def label_of(path: str, class_names: Sequence[str]) -> int:
     return names.index(folder)
 
 
-def _hold_out(root, files, share):
+def _check_twice(root, files):
+    """Raises UsageError if a class has only one file."""
+    counts = collections.Counter(file.label for file in files)
+    if single := next((file for file in files if counts[file.label] < 2), None):
+        raise UsageError(f'{os.path.join(root, single.path)}: is the only file of its class: evaluation needs another')
+
+
+def _hold_out(files, share):
     """Returns (rest, held out): holds out the files of each class whose position is below the share, at least one, not all."""
     by_class = collections.defaultdict(list)
     for file in files:
         by_class[file.label].append(file)
     held_out = set()
     for members in by_class.values():
-        if len(members) < 2:
-            raise UsageError(f'{os.path.join(root, members[0].path)}: is the only file of its class: evaluation needs another')
         count = sum(file.position < share for file in members)
         held_out.update(members[: min(max(count, 1), len(members) - 1)])
     return [file for file in files if file not in held_out], [file for file in files if file in held_out]
+
+
+def _in_fold(files, folds, fold):
+    """Returns (rest, held out): holds out a fold of the files of each class, in the order of their positions."""
+    labels = np.array([file.label for file in files])
+    found = folds_of.stratified(np.arange(len(files)), labels, folds) == fold - 1
+    return [file for file, is_in in zip(files, found) if not is_in], [file for file, is_in in zip(files, found) if is_in]
 
 
 def _files(root, split, names, class_names, suffixes, ignored):

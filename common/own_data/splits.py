@@ -71,7 +71,7 @@ def _held_out(first, count, share):
     return checksums < min(int(share * 2**64), 2**64 - 1)
 
 
-def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: float) -> list[SplitFile]:
+def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: float, divided: str = '') -> list[SplitFile]:
     """Returns the files of a directory, each named by its split, such as train.csv or TRAIN.CSV.gz, or a single file.
 
     Args:
@@ -79,6 +79,7 @@ def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: floa
       path: its value.
       suffixes: of the files in a directory, such as '.csv'.
       eval_share: of the rows of a single file, held out for evaluation.
+      divided: the split, if any, a fold of which is the split eval; `folds` then finds its rows.
 
     Raises:
       UsageError: there is no such file, or the directory contains none, or two of one split.
@@ -89,7 +90,8 @@ def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: floa
     if not tf.io.gfile.exists(path):
         raise UsageError(f'--hparams={name}={path}: there is no such file or directory')
     if not tf.io.gfile.isdir(path):
-        return [SplitFile(path, ('train', 'eval') if eval_share else ('train',), eval_share)]
+        share = 0 if divided else eval_share
+        return [SplitFile(path, ('train', 'eval') if divided or eval_share else ('train',), share)]
     files: dict[str, str] = {}
     entries = [entry for entry in names_in(path) if not is_foreign(entry)]
     for entry in entries:
@@ -104,7 +106,12 @@ def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: floa
         raise UsageError(
             f'--hparams={name}={path}: the directory has no file named train{suffixes[0]}; it has: {there or "no files"}'
         )
-    return [SplitFile(file, (split,)) for split, file in files.items()]
+    if divided and (held_out := [split for split in ('eval', *_EVAL) if split in files and split != divided]):
+        raise UsageError(
+            f'--hparams={name}={path}: folds of {divided} take the place of the split eval, but there is '
+            f'{os.path.basename(files[held_out[0]])}: move it, or rename it to test'
+        )
+    return [SplitFile(file, (split, 'eval') if split == divided else (split,)) for split, file in files.items()]
 
 
 def find_split(split: str, name: str, path: str, files: Sequence[SplitFile]) -> SplitFile:

@@ -5,6 +5,7 @@ One pass does for most columns; those whose cells need to be read otherwise than
 
 from collections.abc import Collection, Iterator, Mapping
 import dataclasses
+import itertools
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,16 @@ def rows_of(table: Table, name: str, values: Collection[str]) -> Iterator[tuple[
         is_wanted = pyarrow.compute.is_in(cells, value_set=wanted)
         numbers = block.first.row + rows[is_wanted.to_numpy(zero_copy_only=False)]
         yield from zip(numbers.tolist(), cells.filter(is_wanted).to_pylist())
+
+
+def grouped_rows(table: Table, target: str, group: str, missing: Any) -> Iterator[tuple[int, str, str]]:
+    """Yields the number, the target and the group of each row that has a target; all groups are '' without such a column."""
+    for block, rows, _ in _sound_rows(table, BadRows(1)):
+        cells = [block.columns[table.header.index(name)].take(pa.array(rows)) for name in filter(None, [target, group])]
+        is_present = ~is_missing(cells[0], missing)
+        found = [each.filter(pa.array(is_present)).to_pylist() for each in cells]
+        numbers = (block.first.row + rows[is_present]).tolist()
+        yield from zip(numbers, found[0], found[1] if group else itertools.repeat(''))
 
 
 def _chosen(file, split, block, rows):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.own_data import dates, description, tokens
+from estimator_trainer.common.errors import RunError, UsageError, listed
+from estimator_trainer.common.own_data import dates, description, folds, tokens
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.blocks import Table
 from estimator_trainer.common.own_data.cells import missing_values
@@ -34,7 +34,7 @@ from estimator_trainer.common.own_data.schema import (
 )
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
-from estimator_trainer.common.own_data.survey import Column, count_values, rows_of, survey, trained_cells
+from estimator_trainer.common.own_data.survey import Column, count_values, grouped_rows, rows_of, survey, trained_cells
 from estimator_trainer.common.own_data.table_checks import CURE, check_readings, check_unread, warn_of_totals
 from estimator_trainer.common.own_data.table_summary import summarize
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
@@ -66,7 +66,7 @@ def describe(
     """
     table, bad = tables[trained], BadRows(params.max_bad_share)
     roles = find_roles(schema, [name for name in table.header if name], table.path, params.target)
-    kinds = _given_kinds(table, schema, roles)
+    kinds = _given_kinds(table, schema, roles, params.get('group'))
     settings = Settings(
         max(_MAX_DISTINCT // len(table.header), 1000), missing_values(params.missing), params.decimal, params.dates
     )
@@ -74,7 +74,9 @@ def describe(
     counted = [roles[TARGET], *roles.values(), *ids]
     look = functools.partial(survey, table, split=params.train_split, kinds=kinds, counted=counted, settings=settings)
     found = look(trained, bad=bad)
-    if is_by_class:
+    if params.get('folds'):
+        trained, found = _with_fold(table, trained, found, look, roles[TARGET], schema.task, settings, params)
+    elif is_by_class:
         trained, found = _with_each_class(table, trained, found, look, roles[TARGET], schema.task)
     columns, classes, last = found
     warn_of_totals(table, columns, last)
@@ -107,6 +109,15 @@ def _with_each_class(table, trained, found, look, target, task):
     return moved, found if moved == trained else look(moved, bad=BadRows(1))
 
 
+def _with_fold(table, trained, found, look, target, task, settings, params):
+    """Returns the file with the rows of its fold moved, and what look(file, bad) finds then."""
+    columns, classes, _ = found
+    has_classes = _task_of(columns[target], classes, task) == CLASSIFICATION
+    rows = grouped_rows(table, target, params.get('group', ''), settings.missing)
+    moved = folds.with_fold(trained, rows if has_classes else ((number, '', group) for number, _, group in rows), params)
+    return moved, look(moved, bad=BadRows(1))
+
+
 def _warn_of_unknown_values(tables, others, features):
     """Warns of columns most of whose values are unknown in a split; others are {split: {name: counts of its values}}."""
     for feature in description.of_kind(features, CATEGORICAL):
@@ -115,8 +126,16 @@ def _warn_of_unknown_values(tables, others, features):
                 warn_of_unknown(f'values of column {feature["name"]}', feature['vocabulary'], values.counts(), table.path)
 
 
-def _given_kinds(table, schema, roles):
-    """Returns {name: its given kind, or None} of the columns to look at; warns of a column of row numbers."""
+def _given_kinds(table, schema, roles, group=''):
+    """Returns {name: its given kind, or None} of the columns to look at; warns of a column of row numbers.
+
+    A column of groups is none of them unless its kind is given: to evaluation, each of its values is new.
+    """
+    if group and (group not in table.header or group == roles[TARGET]):
+        reason = (
+            'is the target' if group in table.header else f'is no column of {table.path}, which has: {listed(table.header, 20)}'
+        )
+        raise UsageError(f'group={group} {reason}: name the column whose values must not be in two folds')
     given = {name: item['kind'] for name, item in schema.given.items()}
     kinds: dict[str, str | None] = {}
     for name in table.header:
@@ -124,6 +143,8 @@ def _given_kinds(table, schema, roles):
             tf.logging.warning('%s: a column without a name is ignored.', table.path)
         elif name in roles.values():
             kinds[name] = None
+        elif name == group and name not in given:
+            tf.logging.info('%s: the column %s is not learned from: it has the groups of folds; %s.', table.path, name, CURE)
         elif _INDEX.fullmatch(name) and name not in given:
             tf.logging.warning('%s: the column %s is ignored: pandas names row numbers so; %s.', table.path, name, CURE)
         elif given.get(name, IGNORE if schema.ignores_others else None) != IGNORE:

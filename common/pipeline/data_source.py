@@ -10,6 +10,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, describe
+from estimator_trainer.common.pipeline import fold
 from estimator_trainer.common.pipeline.specs import Specs
 from estimator_trainer.common.plugins import dataset_contract, estimator_contract
 from estimator_trainer.common.plugins.traceback_filter import in_a_line
@@ -65,12 +66,17 @@ class DataSource:
         flag = f'--dataset={self.params.dataset}'
         try:
             with self._finding(split):
-                records = self.module.read(split, self.data_dir, self.recorded)
+                source = split if self.has_own_folds() else fold.source_of(split, self.recorded)
+                records = self.module.read(source, self.data_dir, self.recorded)
         except (OSError, tf.errors.OpError) as error:
             raise RunError(f'{flag}: read(): the split {split} in {self.data_dir} cannot be read: {in_a_line(error)}') from None
         if not isinstance(records, tf2.data.Dataset):
             raise UsageError(f'{flag}: read() must return a tf.data.Dataset, not {describe(records)}')
-        return records
+        return records if self.has_own_folds() else fold.in_fold(records, split, self.recorded)
+
+    def has_own_folds(self) -> bool:
+        """Whether the module divides its examples by the hyper-parameters folds and fold."""
+        return getattr(self.module, 'OWN_FOLDS', False)
 
     def make_batches(self, split: str) -> Any:
         """Returns what the module's `input_fn` does: a tf.data.Dataset of batches, or tensors (features, labels).
@@ -78,6 +84,11 @@ class DataSource:
         Raises:
           UsageError: there is no such split, or it returns something else.
         """
+        if self.params.folds:
+            raise UsageError(
+                f'folds={self.params.folds}: --dataset={self.params.dataset} has input_fn, of whose batches the trainer knows '
+                'no examples: give it read() and parse()'
+            )
         with self._finding(split):
             made = self.module.input_fn(split, self.recorded)
         return estimator_contract.check_batches(f'--dataset={self.params.dataset}', made)

@@ -3,12 +3,14 @@
 from collections.abc import Collection, Sequence
 import contextlib
 import dataclasses
+import functools
 import math
 import types
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import folds
 from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.keras.layers import collect_keras_layers
 from estimator_trainer.common.monitoring.model_summary import describe
@@ -29,8 +31,10 @@ ModeKeys = tf.estimator.ModeKeys
 
 
 def check_hparams(params: HParams) -> None:
-    """Raises UsageError if the hyper-parameters of the learning rate or the optimizer are invalid."""
-    check_all([lambda: learning_rate.check(params), lambda: optimizer.check(params), lambda: stochastic_average.check(params)])
+    """Raises UsageError if the hyper-parameters of the learning rate, the optimizer, the average or the folds are invalid."""
+    of_folds = functools.partial(folds.check, params.folds, params.fold)
+    of_training = [functools.partial(part.check, params) for part in (learning_rate, optimizer, stochastic_average)]
+    check_all([*of_training, of_folds])
 
 
 class _Inputs(dict):

@@ -1,0 +1,54 @@
+"""The folds of a dataset whose module has none of its own: by the numbers of its training records."""
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.graphs import plain
+from estimator_trainer.common.records import shards
+from estimator_trainer.common.records.elements import INFINITE
+from estimator_trainer.hparams.build import HParams
+
+_EVAL = 'eval'
+
+
+def source_of(split: str, params: HParams) -> str:
+    """Returns the split whose records are those of a split: a fold of the training records takes the place of eval."""
+    return params.train_split if params.folds and split == _EVAL else split
+
+
+def in_fold(records: tf2.data.Dataset, split: str, params: HParams) -> tf2.data.Dataset:
+    """Returns the records of a split: eval has each of the numbers fold - 1 + i * folds, and the training split the others.
+
+    Args:
+      records: those of `source_of`.
+
+    Raises:
+      UsageError: they have no end, or are fewer than the folds.
+    """
+    if not params.folds or split not in (_EVAL, params.train_split):
+        return records
+    count = _count(records)
+    if count == INFINITE or 0 <= count < params.folds:
+        found = f'has only {count} records' if count >= 0 else 'has no end'
+        raise UsageError(f'folds={params.folds}: the split {params.train_split} of --dataset={params.dataset} {found}')
+    is_held_out = split == _EVAL
+
+    @plain
+    def is_in(number, record):
+        del record
+        return tf.equal(tf.equal(number % params.folds, params.fold - 1), is_held_out)
+
+    chosen = records.enumerate().filter(is_in).map(plain(lambda number, record: record))
+    if count < 0:
+        return chosen
+    held_out = (count - params.fold) // params.folds + 1
+    return chosen.apply(tf.data.experimental.assert_cardinality(held_out if is_held_out else count - held_out))
+
+
+def _count(records):
+    """Returns the number of records as far as it is declared, else a negative cardinality."""
+    if found := shards.find(records):
+        return found.count
+    with tf.Session() as session:
+        return int(session.run(records.cardinality()))
