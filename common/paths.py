@@ -5,6 +5,7 @@ import os
 from estimator_trainer.common.errors import RunError
 
 STUDY = 'study.db'  # In the output_dir of a sweep.
+FOLDS = 'folds.json'  # In that of folds.
 
 
 def is_remote(path: str) -> bool:

@@ -14,6 +14,7 @@ if CHECKOUT:
 
 if TYPE_CHECKING:
     from estimator_trainer.common.commands.api import Predictor, Run, compare, load, train
+    from estimator_trainer.common.commands.folds_api import Folds, load_folds, train_folds
     from estimator_trainer.common.commands.sweep_api import Sweep, sweep
     from estimator_trainer.common.errors import RunError, UsageError
     from estimator_trainer.common.pipeline.example_seed import example_seed
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from estimator_trainer.common.training.parallel import make_parallel
 
 __all__ = [
+    'Folds',
     'Predictor',
     'Run',
     'RunError',
@@ -31,10 +33,12 @@ __all__ = [
     'example_seed',
     'feature_columns',
     'load',
+    'load_folds',
     'make_parallel',
     'records',
     'sweep',
     'train',
+    'train_folds',
     'weight_column',
 ]
 __version__ = '0.2.0'
@@ -42,6 +46,7 @@ __version__ = '0.2.0'
 _MODULES = {
     **dict.fromkeys(['Predictor', 'Run', 'compare', 'load', 'train'], 'commands.api'),
     **dict.fromkeys(['RunError', 'UsageError'], 'errors'),
+    **dict.fromkeys(['Folds', 'load_folds', 'train_folds'], 'commands.folds_api'),
     **dict.fromkeys(['Sweep', 'sweep'], 'commands.sweep_api'),
     'example_seed': 'pipeline.example_seed',
     'feature_columns': 'plugins.feature_columns',

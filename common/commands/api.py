@@ -404,6 +404,8 @@ class Run:
 
 def _check_training(options, on_metrics):
     """Raises UsageError if what is given to `train` is not for a training."""
+    if options.get('folds'):
+        raise UsageError(f'folds={options["folds"]}: train() trains one run: call train_folds()')
     if on_metrics is not None and not callable(on_metrics):
         raise UsageError(f'on_metrics must be a function of a dict, not {describe(on_metrics)}')
     if (schedule := options.get('schedule')) not in (None, 'train_and_evaluate', 'train'):

@@ -110,6 +110,8 @@ def _check_flag(FLAGS, name, entry):
         raise UsageError('--debug_numerics is incompatible with --schedule=export: the checks would become part of the model')
     if name == 'quantize' and flag.value and {*FLAGS.format} <= {'saved_model'}:
         raise UsageError(f'--quantize={flag.value} makes ONNX and TFLite files smaller: add --format=onnx or --format=tflite')
+    if name == 'folds' and flag.value and FLAGS.local_cluster:
+        raise UsageError(f'--folds={flag.value} excludes --local_cluster={FLAGS.local_cluster}: give one of the two')
     if name == 'local_cluster' and flag.value:
         local_tasks.parse(flag.value)
         if paths.is_remote(FLAGS.output_dir or ''):
@@ -173,6 +175,8 @@ def without_effect(FLAGS: flags.FlagValues, hparams: Collection[str] = ()) -> li
     lines = [f'--{name} has no effect with --schedule={FLAGS.schedule}' for name in idle if FLAGS[name].present]
     if FLAGS.early_stopping_min_delta and not FLAGS.early_stopping_patience:
         lines.append('--early_stopping_min_delta has no effect without --early_stopping_patience')
+    if FLAGS['jobs'].present and not FLAGS.folds:
+        lines.append('--jobs has no effect without --folds')
     lengths = ('train_steps', 'num_epochs')
     if all(name in hparams or FLAGS[name].present for name in lengths):
         lines.append('num_epochs has no effect: train_steps takes precedence')
@@ -227,6 +231,6 @@ def output_dir(FLAGS: flags.FlagValues, default: str = DEFAULT_DIR) -> str:
 
 
 def arguments(FLAGS: flags.FlagValues, but_for: Trait) -> list[str]:
-    """Returns the trainer's given flags as arguments for another process, except those with a trait."""
-    given = [name for name, entry in TABLE.items() if FLAGS[name].present and but_for not in entry.traits]
+    """Returns the trainer's given flags as arguments for another process, except those with one of some traits."""
+    given = [name for name, entry in TABLE.items() if FLAGS[name].present and not but_for & entry.traits]
     return [FLAGS[name].serialize() for name in given]

@@ -4,11 +4,11 @@ import pathlib
 import re
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.paths import STUDY, is_remote
+from estimator_trainer.common.paths import FOLDS, STUDY, is_remote
 
 
 def find_runs(pattern: str) -> list[str]:
-    """Returns the directories of runs, sorted; of a sweep, those of its trials.
+    """Returns the directories of runs, sorted; of a sweep, those of its trials, of folds, those of each.
 
     Raises:
       UsageError: there is none.
@@ -30,8 +30,9 @@ def find_runs(pattern: str) -> list[str]:
 
 
 def _trials(path):
-    """Returns what may be the runs of a sweep in a directory."""
-    return [*path.glob('trial-*'), *path.glob('trial-*/seed-*')] if _has(path, STUDY) else []
+    """Returns what may be the runs of a sweep, or of folds, in a directory."""
+    trials = [*path.glob('trial-*'), *path.glob('trial-*/seed-*')] if _has(path, STUDY) else []
+    return [*trials, *path.glob('fold_*')] if _has(path, FOLDS) else trials
 
 
 def _is_run(path):

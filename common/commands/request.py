@@ -23,7 +23,7 @@ from estimator_trainer.common.files import check_scheme
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import names_with
-from estimator_trainer.common.paths import absolute
+from estimator_trainer.common.paths import FOLDS, absolute
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.plugins import loader, logger_modules
 from estimator_trainer.common.plugins.module_check import check_module, made_of, params_of
@@ -122,6 +122,8 @@ def opened(FLAGS: flags.FlagValues, objects: Objects, stop: StopOnSignal) -> con
 def _prepare(FLAGS, objects):
     """Returns the model module, the DataSource, and what flags.json keeps of a training."""
     directory = output_dir(FLAGS)
+    if os.path.exists(os.path.join(directory, FOLDS)):
+        raise UsageError(f'--output_dir={directory} has folds: choose another')
     saved = saved_run.take(FLAGS, directory)
     for line in without_effect(FLAGS, {*parse(FLAGS.hparams), *objects.hparams}):
         tf.logging.warning('%s.', line)

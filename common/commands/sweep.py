@@ -45,7 +45,6 @@ class SweepOptions:
     seeds: int = flag(
         1, 'Number of seeds, from --seed on, with which each point runs; its value is their mean.', bounds=(1, MAX_DEVICES)
     )
-    jobs: int = flag(1, 'Number of runs in parallel.', bounds=(1, MAX_DEVICES))
 
 
 def define_flags() -> absl_flags.FlagValues:

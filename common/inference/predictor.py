@@ -59,7 +59,7 @@ class Predictor:
         self._specs = dict(input_specs)
         self._types = [(name, spec.dtype.as_numpy_dtype, tuple(spec.shape[1:])) for name, spec in input_specs.items()]
         self._make_batch, self._takes_raw = make_batch or self._check_batch, make_batch is not None
-        self._class_names = class_names
+        self.class_names = class_names
         # Functions from the model's directory to the path of its newest checkpoint, or None: at once, and after reading it.
         self._find: Callable[[str], str | None] = find_best if follows_best else tf.train.latest_checkpoint
         self._find_intact = intact_best if follows_best else latest_intact
@@ -117,7 +117,7 @@ class Predictor:
             if not self._takes_raw:
                 raise
             raise ValueError(first_line(error)) from None
-        return self._with_names(found)
+        return self.with_names(found)
 
     @property
     def prediction_specs(self) -> dict[str, tf.TensorSpec]:
@@ -156,11 +156,12 @@ class Predictor:
                 raise wrong(name, self._specs[name], batch[name])
         return arrays
 
-    def _with_names(self, found):
+    def with_names(self, found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns the predictions of a batch with 'class_name', if the classes have names."""
         number = found.get('class')
-        if not self._class_names or number is None or number.ndim != 1 or number.dtype.kind not in 'iu':
+        if not self.class_names or number is None or number.ndim != 1 or number.dtype.kind not in 'iu':
             return found
-        names = self._class_names
+        names = self.class_names
         return {**found, 'class_name': np.array([names[i] if 0 <= i < len(names) else '' for i in number.tolist()], object)}
 
     def reload(self, checkpoint_path: str | None = None) -> str:

@@ -124,6 +124,22 @@ class Options:
         traits=SET_IN_TRIALS,
     )
 
+    folds: int = flag(
+        0,
+        'Divide the training data into this many parts, and train a run for each, output_dir/fold_N, which evaluates on that '
+        'part and trains on the others; 0 trains one run.',
+        group='Folds',
+        bounds=(0, MAX_DEVICES),
+        schedules=_STOPPING,
+        traits=LAUNCHER | NOT_IN_TRIALS,
+    )
+    jobs: int = flag(
+        1,
+        'Number of runs in parallel, of --folds or of a sweep.',
+        bounds=(1, MAX_DEVICES),
+        traits=LAUNCHER | SET_IN_TRIALS,
+    )
+
     save_checkpoints_steps: int | None = flag(
         None,
         'Steps between checkpoints.',

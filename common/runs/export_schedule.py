@@ -1,6 +1,6 @@
 """The schedule that exports a trained model; see common/runs/schedules.py."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 import contextlib
 import functools
 import itertools
@@ -62,19 +62,26 @@ def _export(experiment, formats, checkpoint):
     directory = os.path.join(experiment.estimator.model_dir, 'export')
     made: dict[str, str] = {}
     compared: dict[str, Any] = {}
+    with exporting(directory) as parent:
+        for name in formats:
+            make = functools.partial(_make_file, name) if name in _FILES else make_saved_model
+            made[name], compared[name] = make(experiment, checkpoint, os.path.join(parent, name))
+        paths = export_versions.publish(made, directory)
+    found = {'export' if name == SAVED_MODEL else name: _shown(name, path) for name, path in paths.items()}
+    compared = {name: facts for name, facts in compared.items() if not isinstance(facts, str)}
+    return {'global_step': checkpoints.global_step(checkpoint), **found, **({'compared': compared} if compared else {})}
+
+
+@contextlib.contextmanager
+def exporting(directory: str) -> Iterator[str]:
+    """Yields a temporary directory below that of exports, which no other export of this machine uses."""
     with taking_turns(directory) as is_alone:
         if is_alone:
             serving.remove_leftovers(directory)
         # The Estimator names a version by the clock, which may have gone back.
         parent = os.path.join(directory, f'temp-{export_versions.next_version(directory)}')
         with _removed(parent):
-            for name in formats:
-                make = functools.partial(_make_file, name) if name in _FILES else _make_saved_model
-                made[name], compared[name] = make(experiment, checkpoint, os.path.join(parent, name))
-            paths = export_versions.publish(made, directory)
-    found = {'export' if name == SAVED_MODEL else name: _shown(name, path) for name, path in paths.items()}
-    compared = {name: facts for name, facts in compared.items() if not isinstance(facts, str)}
-    return {'global_step': checkpoints.global_step(checkpoint), **found, **({'compared': compared} if compared else {})}
+            yield parent
 
 
 @contextlib.contextmanager
@@ -91,7 +98,7 @@ def _shown(name, path):
     return path if name == SAVED_MODEL else os.path.join(path, f'model.{name}')
 
 
-def _make_saved_model(experiment, checkpoint, parent):
+def make_saved_model(experiment: Experiment, checkpoint: str, parent: str) -> tuple[str, Any]:
     """Writes a SavedModel below a directory; returns its path and how it compares."""
     estimator, source = experiment.estimator, experiment.source
     serving_input_fn = serving.make_serving_input_fn(source)
@@ -114,11 +121,21 @@ def _make_saved_model(experiment, checkpoint, parent):
             compared, excess = _compare(experiment, checkpoint, flags, given, after)
         if excess:
             raise RunError(f'{flags}: {excess}: the model depends on more than its inputs and the checkpoint')
-    facts = {'format': SAVED_MODEL, 'task': task_of(source, outputs), 'comparison': _card_of(compared)}
-    specs = serving.request_specs(source)
-    form = form_of_export(source) if specs else None
-    _add_card(experiment, checkpoint, os.path.join(path, 'assets.extra'), 'model_card.md', facts, specs, form)
+    add_card(experiment, checkpoint, path, {'format': SAVED_MODEL, 'comparison': _card_of(compared)}, outputs)
     return path, _card_of(compared)
+
+
+def add_card(experiment: Experiment, checkpoint: str, path: str, facts: Mapping[str, Any], outputs: Sequence[str] = ()) -> None:
+    """Writes the model card of a SavedModel and the files beside it to its assets.extra.
+
+    Args:
+      facts: for the card, in addition to those of the run.
+      outputs: the names of the outputs of numbers, as far as they are known.
+    """
+    source, specs = experiment.source, serving.request_specs(experiment.source)
+    form = form_of_export(source) if specs else None
+    facts = {**facts, 'task': task_of(source, outputs)}
+    _add_card(experiment, checkpoint, os.path.join(path, 'assets.extra'), 'model_card.md', facts, specs, form)
 
 
 def _make_file(name, experiment, checkpoint, directory):

@@ -1,5 +1,6 @@
 """The schedule that predicts with a trained model; see common/runs/schedules.py."""
 
+from collections.abc import Callable, Iterable
 import functools
 import os
 from typing import Any
@@ -11,7 +12,8 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import atomic_path, dumps
 from estimator_trainer.common.inference.contact_sheet import ContactSheet
 from estimator_trainer.common.inference.input_files import open_files
-from estimator_trainer.common.inference.prediction import predict_files, predict_split
+from estimator_trainer.common.inference.prediction import Prediction, predict_files, predict_split
+from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.size import count_examples
 from estimator_trainer.common.runs import chosen_checkpoint
@@ -25,26 +27,29 @@ def predict(experiment: Experiment) -> dict[str, Any]:
 
     An unreadable or unparsable example of a file has an `error` in place of predictions; the result counts them.
     """
-    path = _predictions_path(experiment)
-    write = functools.partial(_write_predictions, experiment, _predictions(experiment), path)
+    path = predictions_path(experiment.options, experiment.estimator.model_dir)
+    write = functools.partial(write_predictions, experiment, _predictions(experiment), path)
     return chosen_checkpoint.use(experiment.estimator.model_dir, experiment.options.checkpoint, write)
 
 
-def _predictions_path(experiment):
+def predictions_path(options: Options, output_dir: str) -> str:
     """Returns the path of the predictions; warns if earlier ones there will be lost, which --predictions does not name."""
-    path = experiment.options.predictions
+    path = options.predictions
     if path:
         directory = os.path.dirname(path) or '.'
         if not tf.io.gfile.isdir(directory):
             raise UsageError(f'--predictions={path}: there is no directory {directory}')
         return path
-    path = os.path.join(experiment.estimator.model_dir, 'predictions.jsonl')
+    path = os.path.join(output_dir, 'predictions.jsonl')
     if tf.io.gfile.exists(path):
         tf.logging.warning('%s: these earlier predictions will be replaced; --predictions=FILE.jsonl writes to another.', path)
     return path
 
 
-def _write_predictions(experiment, predictions, path, checkpoint):
+def write_predictions(
+    experiment: Experiment, predictions: Callable[[str], Iterable[Prediction]], path: str, checkpoint: str
+) -> dict[str, Any]:
+    """Writes the predictions of a checkpoint to a file, and, for --visualize, to a picture; returns the result."""
     options = experiment.options
     class_names = experiment.source.params.metadata.get('class_names')
     sheet = None

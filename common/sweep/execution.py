@@ -17,8 +17,9 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.common.sweep import sampling
 from estimator_trainer.common.sweep.sharing import Sharing
+from estimator_trainer.common.sweep.starts import Process
 from estimator_trainer.common.sweep.study import reporting_storage_errors
-from estimator_trainer.common.sweep.trials import Process, TrialRunner
+from estimator_trainer.common.sweep.trials import TrialRunner
 
 _POLL_SECONDS = 0.02
 ERROR, VALUES, SECONDS = 'error', 'values', 'seconds'  # Attributes of a trial: the last two are of all its runs.

@@ -16,8 +16,9 @@ from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.sweep import forks, sampling, table
 from estimator_trainer.common.sweep.execution import ERROR, run_trials
 from estimator_trainer.common.sweep.sharing import Sharing
+from estimator_trainer.common.sweep.starts import starter
 from estimator_trainer.common.sweep.study import open_study
-from estimator_trainer.common.sweep.trials import TrialRunner, starter
+from estimator_trainer.common.sweep.trials import TrialRunner
 
 _SEED_STEP = 1000003  # Between the tasks of a job array: more than a study has trials.
 

@@ -1,10 +1,8 @@
 """The trials of a sweep: runs of the trainer in child processes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 import dataclasses
-import functools
 import os
-import subprocess
 import time
 from typing import Any
 
@@ -18,8 +16,8 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.storage.metrics import read_metric
 from estimator_trainer.common.storage.objective import Objective
-from estimator_trainer.common.sweep import forks
 from estimator_trainer.common.sweep.space import decode
+from estimator_trainer.common.sweep.starts import Process, Start
 from estimator_trainer.common.sweep.study import preload
 from estimator_trainer.hparams import build, comparison, merge
 from estimator_trainer.hparams.defaults import DEFAULTS
@@ -27,25 +25,6 @@ from estimator_trainer.hparams.defaults import DEFAULTS
 _POLL_SECONDS = 0.05
 
 AnyTrial = optuna.Trial | optuna.trial.FrozenTrial
-Process = subprocess.Popen | forks.Fork
-
-
-Start = Callable[[Sequence[str], str], Process]  # Of a trainer, from its flags and the path of its log.
-
-
-def starter(script: str, locks: Sequence[int], server: forks.Server | None) -> Start:
-    """Returns the function that starts a trainer: in a fork of the server, or else in a new process, seconds later.
-
-    Where there are GPUs, libraries may have state that a fork breaks.
-
-    Args:
-      script: the trainer's path.
-      locks: file descriptors that every process keeps open.
-      server: of forks; None if this system has none.
-    """
-    if server and not tf.config.list_physical_devices('GPU'):
-        return functools.partial(server.start, pass_fds=locks)
-    return lambda flags, path: processes.start([script, *flags], path, stdout=subprocess.DEVNULL, pass_fds=locks)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,8 @@ RANGES = {
     **dict.fromkeys(['seed', 'steps_per_loop', 'keep_checkpoint_max', 'restarts', 'eval_timeout'], (0, INT32)),
     **dict.fromkeys(['save_checkpoints_steps', 'save_summary_steps', 'eval_every_steps'], (1, STEPS)),
     **dict.fromkeys(['overfit_batches', 'eval_steps', 'early_stopping_patience', 'keep_checkpoint_every'], (0, STEPS)),
-    **dict.fromkeys(['num_gpus', 'num_towers', 'inter_op_threads', 'intra_op_threads'], (0, 1024)),
+    **dict.fromkeys(['num_gpus', 'num_towers', 'inter_op_threads', 'intra_op_threads', 'folds'], (0, 1024)),
+    'jobs': (1, 1024),
 }
 
 
@@ -67,7 +68,7 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
             Trait.COMMAND_LINE,
             'help list version runs watch verbosity log_file full_traceback cluster_timeout local_cluster restarts',
         ),
-        (Trait.LAUNCHER, 'verbosity log_file local_cluster restarts overwrite'),
+        (Trait.LAUNCHER, 'verbosity log_file local_cluster restarts overwrite folds jobs'),
         (
             Trait.SAME_IN_TASKS,
             """num_gpus num_towers precision xla save_checkpoints_steps save_summary_steps steps_per_loop profile_steps
@@ -92,11 +93,11 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
             overfit_batches warm_start_from warm_start_names warm_start_exclude freeze""",
         ),
         (Trait.OF_EVALUATION, 'eval_every_steps eval_steps eval_splits'),
-        (Trait.SET_IN_TRIALS, 'model dataset output_dir hparams hparams_set train_steps num_epochs seed log_file'),
+        (Trait.SET_IN_TRIALS, 'model dataset output_dir hparams hparams_set train_steps num_epochs seed log_file jobs'),
         (
             Trait.NOT_IN_TRIALS,
             """schedule override_hparams from_step checkpoint eval_timeout input predict_split predictions visualize
-            local_cluster restarts runs watch overwrite format quantize port host""",
+            local_cluster restarts runs watch overwrite format quantize port host folds""",
         ),
     ],
 )
@@ -115,6 +116,8 @@ def test_tasks_trials_programs_and_the_launcher_compare_forward_or_reject_these_
         ({'schedule': 'evaluate', 'freeze': 'a', 'eval_steps': 3}, [], ['--freeze has no effect with --schedule=evaluate']),
         ({'schedule': 'export', 'eval_steps': 3}, [], ['--eval_steps has no effect with --schedule=export']),
         ({'early_stopping_min_delta': 0.1}, [], ['--early_stopping_min_delta has no effect without --early_stopping_patience']),
+        ({'jobs': 2}, [], ['--jobs has no effect without --folds']),
+        ({'jobs': 2, 'folds': 5}, [], []),
         ({'train_steps': 3}, ['num_epochs'], ['num_epochs has no effect: train_steps takes precedence']),
         ({'num_epochs': 3.0}, ['num_epochs'], ['--hparams: num_epochs has no effect: --num_epochs takes precedence']),
     ],

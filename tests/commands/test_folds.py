@@ -1,0 +1,100 @@
+"""Folds from flags and from Python: trained, resumed, predicted with and exported together."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf2
+
+import estimator_trainer
+from estimator_trainer.common.commands import trainer
+from tests.shared import failed, refused
+
+SETTINGS = ('--model=linear', '--dataset=table', '--train_steps=4', '--verbosity=warning')
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+    """The Folds of a small table, of which the second half of the third column tells the class."""
+    directory = tmp_path_factory.mktemp('folds')
+    rows = [f'{number % 7},{"ab"[number % 2]},{number / 10},{"no" if number < 12 else "yes"}' for number in range(24)]
+    (directory / 'rows.csv').write_text('\n'.join(['x,kind,y,target', *rows, '']))
+    hparams = {'table_file': str(directory / 'rows.csv'), 'hidden_units': [4]}
+    options = {'data_dir': str(directory / 'data'), 'train_steps': 4}
+    return estimator_trainer.train_folds('mlp', 'table', str(directory / 'out'), folds=2, jobs=2, hparams=hparams, **options)
+
+
+def test_every_row_is_evaluated_and_predicted_once_by_the_fold_that_has_not_seen_it(trained):
+    found = trained.predict_split()
+    assert sorted(line['line'] for line in found) == [*range(2, 26)]
+    assert {line['fold'] for line in found} == {1, 2}
+    assert [run.output_dir[-6:] for run in trained.runs] == ['fold_1', 'fold_2']
+    accuracies = [run.metrics['eval']['accuracy'] for run in trained.runs]
+    np.testing.assert_allclose(trained.metrics['eval']['accuracy']['mean'], np.mean(accuracies), rtol=1e-5)
+    np.testing.assert_allclose(trained.metrics['eval']['accuracy']['std'], np.std(accuracies, ddof=1), rtol=1e-5)
+
+
+def test_predictions_and_an_export_are_the_averages_of_the_folds(trained, tmp_path):
+    inputs = {'x': ['1', '5'], 'kind': ['a', 'b'], 'y': ['0.3', '2.2']}
+    expected = np.mean([run.predict(inputs)['probabilities'] for run in trained.runs], 0)
+    found = trained.predict(inputs)
+    np.testing.assert_allclose(found['probabilities'], expected, rtol=1e-6)
+    assert found['class_name'].tolist() == [('no', 'yes')[number] for number in expected.argmax(1)]
+    assert trained.predict({'x': 1, 'kind': 'a', 'y': 0.3})['probabilities'].shape == (2,)
+    (tmp_path / 'in.csv').write_text('x,kind,y\n1,a,0.3\nmany,b,2.2\n5,b,2.2\n')
+    lines = trained.predict_files(str(tmp_path / 'in.csv'))
+    np.testing.assert_allclose([lines[0]['probabilities'], lines[2]['probabilities']], expected, rtol=1e-5)
+    assert 'error' in lines[1]
+    shutil.move(trained.export(), tmp_path / 'export')  # It needs nothing of the folds.
+    signature = tf2.saved_model.load(str(tmp_path / 'export')).signatures['serving_default']
+    outputs = signature(x=tf2.constant([1.0, 5.0]), kind=tf2.constant(['a', 'b']), y=tf2.constant([0.3, 2.2]))
+    np.testing.assert_allclose(outputs['probabilities'], expected, rtol=1e-5)
+    assert [name.decode() for name in outputs['class_name'].numpy()] == found['class_name'].tolist()
+
+
+def test_the_directory_alone_resumes_and_what_is_not_for_folds_is_refused(trained, execute):
+    directory = f'--output_dir={trained.output_dir}'
+    code, result, _ = execute(trainer.main, ['trainer.py', directory, '--verbosity=warning'])
+    assert code == 0 and result['folds'] == 2 and result['eval']['loss']['folds'] == 2
+    assert json.loads(open(f'{trained.output_dir}/results.json').read()) == result
+    for argv, message in (
+        (['--schedule=evaluate'], 'has folds, which are predicted with and exported together'),
+        (['--schedule=export', '--format=onnx'], 'folds are exported together as saved_model only'),
+        (['--schedule=predict', '--predict_split=train'], 'each fold trains on other examples'),
+        (['--schedule=predict', '--checkpoint=/x'], '--checkpoint=/x: of folds, it can be latest or best'),
+        (['--folds=3'], '--folds=3: '),
+        (['--train_steps=5'], 'folds.json: train_steps was 4, now it is 5: use the same values'),
+        (['--from_step=2'], '--from_step is not for folds: give it with the --output_dir of one'),
+        (['--hparams=fold=2'], '--hparams: fold is set by --folds=2: omit it'),
+        (SETTINGS, 'has 2 folds: give --folds=2, too'),
+    ):
+        code, _, err = execute(trainer.main, ['trainer.py', directory, '--verbosity=warning', *argv])
+        assert code == 2 and message in err, err
+
+
+def test_the_data_of_a_fold_is_checked_before_any_starts(trained, tmp_path, execute):
+    common = [f'--output_dir={tmp_path}/out', f'--data_dir={tmp_path}/data', '--verbosity=warning', '--model=mlp']
+    table = [*common, '--dataset=table', f'--hparams=table_file={trained.output_dir}/../rows.csv']
+    for argv, message in (
+        ([*table, '--folds=25'], 'folds=25: '),
+        ([*table, '--folds=1'], '--folds=1 leaves nothing to train on'),
+        ([*table[:-1], f'{table[-1]},group=who', '--folds=2'], 'group=who is no column of '),
+        ([*table, '--folds=2', '--local_cluster=worker:2'], '--folds=2 excludes --local_cluster=worker:2'),
+    ):
+        code, _, err = execute(trainer.main, ['trainer.py', *argv])
+        assert code == 2 and message in err and not (tmp_path / 'out' / 'fold_1').exists(), err
+    code, result, _ = execute(trainer.main, ['trainer.py', *table, '--folds=2', '--schedule=dry_run'])
+    assert code == 0 and 'loss' in result['eval'] and not (tmp_path / 'out').exists()
+
+
+def test_python_programs_are_told_what_folds_are_not(trained, tmp_path):
+    train = estimator_trainer.train_folds
+    assert refused(train, 'mlp', object(), str(tmp_path)).startswith('dataset is ')
+    assert refused(train, 'mlp', 'table', str(tmp_path), folds=0) == 'folds=0 divides nothing: give 2 or more, or call train()'
+    assert refused(estimator_trainer.train, 'mlp', 'table', str(tmp_path), folds=2).endswith('call train_folds()')
+    assert refused(estimator_trainer.train, 'mlp', 'table', trained.output_dir).endswith('has folds: choose another')
+    assert refused(estimator_trainer.load_folds, str(tmp_path)) == f'{tmp_path}: has no folds'
+    shutil.copytree(trained.output_dir, tmp_path / 'out')
+    (tmp_path / 'out' / 'fold_2' / 'status.json').unlink()
+    assert 'fold_2 has not finished: train the folds to the end' in failed(estimator_trainer.load_folds, str(tmp_path / 'out'))

@@ -1,0 +1,39 @@
+"""Averages of the predictions of several models."""
+
+import numpy as np
+
+from estimator_trainer.common.inference.ensemble import average
+from tests.shared import failed
+
+
+def test_floats_are_averaged_and_a_class_is_that_of_the_mean_probabilities():
+    one = {'class': np.array([0]), 'probabilities': np.array([[0.5, 0.1, 0.4]], np.float32), 'x': np.array([[1.0]])}
+    two = {'class': np.array([1]), 'probabilities': np.array([[0.0, 0.6, 0.4]], np.float32), 'x': np.array([[4.0]])}
+    found = average([one, two])
+    np.testing.assert_allclose(found['probabilities'], [[0.25, 0.35, 0.4]], rtol=1e-6)
+    assert found['probabilities'].dtype == np.float32 and found['x'] == [[2.5]]
+    assert found['class'].tolist() == [2] and found['class'].dtype == one['class'].dtype  # The class of neither.
+    assert [*found] == [*one]
+
+
+def test_outputs_with_a_scope_single_examples_and_those_of_canned_estimators_are_averaged():
+    one = {'a/class': np.int64(0), 'a/probabilities': np.array([0.7, 0.3])}
+    assert average([one, {'a/class': np.int64(1), 'a/probabilities': np.array([0.1, 0.9])}])['a/class'] == 1
+    names = np.array([[b'x', b'y']], object)
+    canned = {
+        'class_ids': np.array([[0]]),
+        'classes': np.array([[b'x']], object),
+        'all_classes': names,
+        'probabilities': np.array([[0.6, 0.4]]),
+    }
+    found = average([canned, {**canned, 'class_ids': np.array([[1]]), 'probabilities': np.array([[0.1, 0.9]])}])
+    assert found['class_ids'].tolist() == [[1]] and found['classes'].tolist() == [[b'y']]
+    assert found['all_classes'] is not None and found['all_classes'].tolist() == names.tolist()
+
+
+def test_what_cannot_be_averaged_is_refused():
+    one = {'tokens': np.array([[1, 2]])}
+    assert average([one, one])['tokens'].tolist() == [[1, 2]]
+    assert failed(average, [one, {'tokens': np.array([[1, 3]])}]).startswith('the prediction tokens differs between the folds')
+    assert failed(average, [one, {'tokens': np.array([[1]])}]).startswith('the prediction tokens has different shapes')
+    assert failed(average, [one, {'x': np.array([1])}]) == 'the folds have different predictions: tokens; x'
