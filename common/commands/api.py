@@ -48,7 +48,7 @@ from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.history import History, read_history
 from estimator_trainer.common.storage.metrics import read_evaluations
 
-__all__ = ['Predictor', 'Run', 'RunError', 'UsageError', 'compare', 'load', 'train']
+__all__ = ['Predictor', 'Run', 'RunError', 'UsageError', 'compare', 'find_learning_rate', 'load', 'train']
 
 
 def train(
@@ -88,6 +88,32 @@ def train(
     run = Run(output_dir, model, dataset, data_dir)
     run._execute({'hparams': hparams}, options, on_metrics)
     return run
+
+
+def find_learning_rate(
+    model: Any,
+    dataset: Any,
+    output_dir: str | None = None,
+    *,
+    hparams: Mapping[str, Any] | str = types.MappingProxyType({}),
+    target: str = '',
+    **options: Any,
+) -> dict[str, Any]:
+    """Trains new weights with a rising learning rate, as --schedule=find_learning_rate does; a run in output_dir stays.
+
+    Args:
+      model, dataset, output_dir, hparams, target, **options: as for `train`; train_steps is the number of steps, else 200.
+
+    Returns:
+      learning_rate, a tenth of least_loss_at, the rate at which the smoothed loss was the least; steps; the paths of the curve:
+      table, and chart if the package jinja2 is installed.
+
+    Raises:
+      UsageError, RunError: the model has its own training step, the loss does not fall, or as for `train`.
+    """
+    data_dir = options.pop('data_dir', None)
+    dataset, hparams = in_files(dataset, hparams, data_dir, target)
+    return Run(output_dir, model, dataset, data_dir)._execute({'schedule': 'find_learning_rate', 'hparams': hparams}, options)
 
 
 def compare(runs: str, best_metric: str | None = None) -> list[dict[str, Any]]:

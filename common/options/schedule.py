@@ -13,7 +13,7 @@ class Schedule(typing.NamedTuple):
     evaluates: bool = False
     predicts: bool = False
     follows: bool = False  # Another process trains.
-    is_dry_run: bool = False  # One step, and no output is kept.
+    is_dry_run: bool = False  # Of at most a few steps, whose weights are not kept.
     needs_checkpoint: bool = False
     reports: bool = False  # On what the training has evaluated.
 
@@ -52,6 +52,11 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
         'describe': Schedule('prints a summary of the data, if the dataset has one, and trains nothing'),
         'status': Schedule('prints what the runs in --runs, or the one in --output_dir, do, or how they ended'),
         'compare': Schedule('prints a table of the runs in --runs, the best first, and writes compare.html with their curves'),
+        'find_learning_rate': Schedule(
+            'trains new weights with a rising rate, prints a learning_rate, and draws output_dir/find_learning_rate',
+            trains=True,
+            is_dry_run=True,
+        ),
         'dry_run': Schedule(
             'runs one training step, one evaluation step and one prediction batch, and keeps no output',
             trains=True,

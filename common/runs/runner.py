@@ -93,6 +93,7 @@ def run(
         if cluster and schedule.is_dry_run:
             task = cluster_task.rehearsal(model, options, params, cluster)
         if schedule.is_dry_run or is_worker:
+            options = dataclasses.replace(options, output_dir=output_dir)
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
         if schedule.follows and options.from_step is not None:
             rollback.wait(output_dir, options)

@@ -16,6 +16,7 @@ from estimator_trainer.common.monitoring import hparams_tab
 from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset, saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.export_schedule import export
+from estimator_trainer.common.runs.find_learning_rate import find_learning_rate
 from estimator_trainer.common.runs.inference_schedules import predict
 from estimator_trainer.common.runs.report import report
 from estimator_trainer.common.runs.serve_schedule import serve
@@ -231,5 +232,16 @@ def _latest_step(experiment):
 
 RUN: Mapping[str, Callable[..., dict[str, Any]]] = {
     function.__name__: function
-    for function in (train_and_evaluate, train, evaluate, continuous_eval, predict, export, serve, report, dry_run)
+    for function in (
+        train_and_evaluate,
+        train,
+        evaluate,
+        continuous_eval,
+        predict,
+        export,
+        serve,
+        report,
+        find_learning_rate,
+        dry_run,
+    )
 }

@@ -9,6 +9,8 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.hparams.build import HParams
 
+RATES = 'learning_rates'  # The collection of a graph with the learning rate of its step.
+
 
 def constant(step: tf.Tensor, total_steps: int, params: HParams) -> float:
     """Constant learning_rate."""

@@ -51,6 +51,7 @@ def make_train_op(
     with tf.name_scope('schedule'):
         rate = learning_rate.learning_rate(step, total_steps, params, schedule)
     tf.summary.scalar('learning_rate', rate)
+    tf.add_to_collection(learning_rate.RATES, rate)
     for variable in tf.trainable_variables():
         tf.summary.histogram(f'weights/{variable.op.name}', variable)
     reads = _weight_reads([*tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())])
