@@ -13,7 +13,7 @@ if CHECKOUT:
     __path__.append(CHECKOUT)
 
 if TYPE_CHECKING:
-    from estimator_trainer.common.commands.api import Predictor, Run, compare, find_learning_rate, load, train
+    from estimator_trainer.common.commands.api import Predictor, Run, compare, find_batch_size, find_learning_rate, load, train
     from estimator_trainer.common.commands.folds_api import Folds, load_folds, train_folds
     from estimator_trainer.common.commands.sweep_api import Sweep, sweep
     from estimator_trainer.common.errors import RunError, UsageError
@@ -32,6 +32,7 @@ __all__ = [
     'compare',
     'example_seed',
     'feature_columns',
+    'find_batch_size',
     'find_learning_rate',
     'load',
     'load_folds',
@@ -45,7 +46,7 @@ __all__ = [
 __version__ = '0.2.0'
 
 _MODULES = {
-    **dict.fromkeys(['Predictor', 'Run', 'compare', 'find_learning_rate', 'load', 'train'], 'commands.api'),
+    **dict.fromkeys(['Predictor', 'Run', 'compare', 'find_batch_size', 'find_learning_rate', 'load', 'train'], 'commands.api'),
     **dict.fromkeys(['RunError', 'UsageError'], 'errors'),
     **dict.fromkeys(['Folds', 'load_folds', 'train_folds'], 'commands.folds_api'),
     **dict.fromkeys(['Sweep', 'sweep'], 'commands.sweep_api'),

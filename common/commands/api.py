@@ -32,8 +32,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import compare as comparison
-from estimator_trainer.common.commands import request, saved_run
-from estimator_trainer.common.commands.program import Settings, check_pattern, in_files, to_path
+from estimator_trainer.common.commands import find_batch_size as batch_size
+from estimator_trainer.common.commands import request, saved_run, trainer
+from estimator_trainer.common.commands.program import Settings, check_importable, check_pattern, in_files, to_path
 from estimator_trainer.common.commands.report import naming_arguments
 from estimator_trainer.common.errors import RunError, UsageError, describe
 from estimator_trainer.common.inference.predictor import Predictor
@@ -48,7 +49,7 @@ from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.history import History, read_history
 from estimator_trainer.common.storage.metrics import read_evaluations
 
-__all__ = ['Predictor', 'Run', 'RunError', 'UsageError', 'compare', 'find_learning_rate', 'load', 'train']
+__all__ = ['Predictor', 'Run', 'RunError', 'UsageError', 'compare', 'find_batch_size', 'find_learning_rate', 'load', 'train']
 
 
 def train(
@@ -114,6 +115,38 @@ def find_learning_rate(
     data_dir = options.pop('data_dir', None)
     dataset, hparams = in_files(dataset, hparams, data_dir, target)
     return Run(output_dir, model, dataset, data_dir)._execute({'schedule': 'find_learning_rate', 'hparams': hparams}, options)
+
+
+def find_batch_size(
+    model: Any,
+    dataset: Any,
+    output_dir: str | None = None,
+    *,
+    hparams: Mapping[str, Any] | str = types.MappingProxyType({}),
+    target: str = '',
+    **options: Any,
+) -> dict[str, Any]:
+    """Trains a few steps with batches of several sizes, each in a process of its own, as --schedule=find_batch_size does.
+
+    Args:
+      model: the name of a model, or a module, which the processes import.
+      dataset: likewise; or a DataFrame or a table of Arrow, as for `train`.
+      output_dir, hparams, target, **options: as for `train`.
+
+    Returns:
+      batch_size, the fastest; largest, the largest predicted to fit into memory; and sizes, a dict for each: batch_size,
+      examples/sec and memory, the peak in bytes, or error.
+
+    Raises:
+      UsageError, RunError: not even the smallest batch fits, or as for `train`.
+    """
+    data_dir = options.pop('data_dir', None)
+    dataset, hparams = in_files(dataset, hparams, data_dir, target)
+    check_importable(model, dataset, 'size')
+    with naming_arguments(), StopInProgram() as stop:
+        settings = Settings(output_dir, model, dataset, data_dir)
+        FLAGS, objects = settings.to_flags({'schedule': 'find_batch_size', 'hparams': hparams}, options)
+        return batch_size.run(trainer.SCRIPT, FLAGS, stop, objects)
 
 
 def compare(runs: str, best_metric: str | None = None) -> list[dict[str, Any]]:

@@ -23,9 +23,9 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.commands import api, trainer
 from estimator_trainer.common.commands import flags as command_flags
 from estimator_trainer.common.commands import folds as commands
-from estimator_trainer.common.commands.program import Settings, check_pattern, in_files, to_path
+from estimator_trainer.common.commands.program import Settings, check_importable, check_pattern, in_files, to_path
 from estimator_trainer.common.commands.report import naming_arguments
-from estimator_trainer.common.errors import RunError, UsageError, describe
+from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference.ensemble import average
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.sweep import fold_table
@@ -63,11 +63,7 @@ def train_folds(
     """
     data_dir = options.pop('data_dir', None)
     dataset, hparams = in_files(dataset, hparams, data_dir, target)
-    for kind, module in (('model', model), ('dataset', dataset)):
-        if not isinstance(module, (str, types.ModuleType)):
-            raise UsageError(
-                f'{kind} is {describe(module)}, but each fold is a process that imports it: give a name or a module'
-            )
+    check_importable(model, dataset, 'fold')
     if not folds:
         raise UsageError('folds=0 divides nothing: give 2 or more, or call train()')
     settings = Settings(output_dir, model, dataset, data_dir)

@@ -102,6 +102,14 @@ def in_files(
     return dataset, hparams
 
 
+def check_importable(model: Any, dataset: Any, unit: str) -> None:
+    """Raises UsageError if a process of each `unit` could not import the model and the dataset."""
+    for kind, module in (('model', model), ('dataset', dataset)):
+        if not isinstance(module, (str, types.ModuleType)):
+            text = f'but each {unit} is a process that imports it: give a name or a module'
+            raise UsageError(f'{kind} is {describe(module)}, {text}')
+
+
 def to_path(name: str, value: Any) -> str:
     """Returns a path as text; raises UsageError for another object, or one that is not UTF-8."""
     try:

@@ -17,7 +17,7 @@ from typing import Any
 import tf_estimator  # noqa: F401 - before TensorFlow
 
 from estimator_trainer.common.commands import flags, trainer
-from estimator_trainer.common.commands.program import Settings, in_files, to_python
+from estimator_trainer.common.commands.program import Settings, check_importable, in_files, to_python
 from estimator_trainer.common.commands.report import naming_arguments
 from estimator_trainer.common.commands.sweep import DEFAULT_DIR, SweepOptions, check_trial_flags, load_request, trials_server
 from estimator_trainer.common.errors import RunError, UsageError, describe, show
@@ -60,11 +60,7 @@ def sweep(
     """
     data_dir = options.pop('data_dir', None)
     dataset, hparams = in_files(dataset, hparams, data_dir, target)
-    for kind, module in (('model', model), ('dataset', dataset)):
-        if not isinstance(module, (str, types.ModuleType)):
-            raise UsageError(
-                f'{kind} is {describe(module)}, but each trial is a process that imports it: give a name or a module'
-            )
+    check_importable(model, dataset, 'trial')
     settings = Settings(output_dir, model, dataset, data_dir, DEFAULT_DIR)
     server = trials_server()
     with naming_arguments(), StopInProgram() as stop, server or contextlib.nullcontext():

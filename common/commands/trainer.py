@@ -48,7 +48,7 @@ def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
     """Runs the schedule that the flags select and returns the result."""
     import tensorflow.compat.v1 as tf
 
-    from estimator_trainer.common.commands import folds, request
+    from estimator_trainer.common.commands import find_batch_size, folds, request
     from estimator_trainer.common.runs.serve_schedule import serve_export
 
     if FLAGS.schedule == 'serve' and FLAGS.checkpoint not in (None, 'latest', 'best'):
@@ -58,6 +58,8 @@ def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
             raise UsageError(f'--checkpoint={FLAGS.checkpoint}: there is neither a checkpoint nor an export')
     if folds.are_asked_for(FLAGS):
         return folds.run(SCRIPT, FLAGS, stop, {})
+    if FLAGS.schedule == 'find_batch_size':
+        return find_batch_size.run(SCRIPT, FLAGS, stop, request.Objects())
     return request.launch(SCRIPT, FLAGS, stop)
 
 

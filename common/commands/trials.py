@@ -12,17 +12,17 @@ def main(argv: list[str]) -> int:
     """Forks trainers until the sweep ends, and returns 0; in each fork, runs the trainer and returns its exit code."""
     del argv
     command.import_tensorflow()
-    _import_all()
+    import_all()
     flags = forks.serve()
     if flags is None:
         return 0
-    _draw_own_numbers()
+    draw_own_numbers()
     processes.keep_objects()
     sys.argv[:] = ['trainer.py', *flags]
     return trainer.main(sys.argv)
 
 
-def _import_all():
+def import_all():
     """Imports what each run imports, but no module of a user: it may start threads, which forks do not have."""
     import numpy.random  # noqa: F401 - on its first use otherwise
 
@@ -32,7 +32,7 @@ def _import_all():
     gc.freeze()  # Otherwise, each fork would traverse these objects, and copy them.
 
 
-def _draw_own_numbers():
+def draw_own_numbers():
     """Seeds NumPy in a fork as in a new process; Python does so for its own generator."""
     import numpy as np
 

@@ -57,6 +57,11 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
             trains=True,
             is_dry_run=True,
         ),
+        'find_batch_size': Schedule(
+            'prints how fast training is with batches of several sizes, the fastest, and the largest that fits into memory',
+            trains=True,
+            is_dry_run=True,
+        ),
         'dry_run': Schedule(
             'runs one training step, one evaluation step and one prediction batch, and keeps no output',
             trains=True,

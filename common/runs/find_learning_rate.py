@@ -11,10 +11,10 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.cluster.training_task import ALONE
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import to_json, write
-from estimator_trainer.common.inference.evaluated_input import aside
 from estimator_trainer.common.report import page
 from estimator_trainer.common.report.charts import Series, plot
 from estimator_trainer.common.runs.experiment import Experiment
+from estimator_trainer.common.runs.probe import session_of
 from estimator_trainer.common.training import rate_range
 from estimator_trainer.common.training.rate_range import Curve
 
@@ -57,22 +57,17 @@ def find_learning_rate(experiment: Experiment) -> dict[str, Any]:
 
 
 def _measure(experiment, count):
-    estimator = experiment.estimator
-    with aside(experiment.train_input_fn, estimator.config.tf_random_seed) as (graph, batch):
-        spec = estimator.model_fn(batch.features, batch.labels, tf.estimator.ModeKeys.TRAIN, estimator.config)
-        rate = rate_range.rate_of(graph)
+    with session_of(experiment) as (session, spec):
+        rate = rate_range.rate_of(session.graph)
         if rate is None:
             model = experiment.source.params.model
             raise UsageError(f'--schedule=find_learning_rate: --model={model} has its own training step, with its own rate')
-        tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, batch.initializer)
-        config = estimator.config.session_config
-        with tf.train.SingularMonitoredSession(scaffold=spec.scaffold, config=config) as session:
 
-            def step(value):
-                experiment.stop.exit_if_received()
-                return float(session.run([spec.loss, spec.train_op], {rate: value})[0])
+        def step(value):
+            experiment.stop.exit_if_received()
+            return float(session.run([spec.loss, spec.train_op], {rate: value})[0])
 
-            return rate_range.measure(step, count)
+        return rate_range.measure(step, count)
 
 
 def _write_table(curve, path):

@@ -1,1 +1,1 @@
-"""Hyper-parameter search: the study, its space, a process per run of a trial."""
+"""Several runs, each in a process of its own: hyper-parameter search with its study and space; folds; trials of batch sizes."""
