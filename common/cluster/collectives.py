@@ -1,6 +1,7 @@
 """Collective ops between the processes of synchronous training, each with its own copy of all variables."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+import functools
 import itertools
 
 import tensorflow.compat.v1 as tf
@@ -48,6 +49,36 @@ class Collectives:
                 means[i] = self._sparse_mean(value, parts)
         return means
 
+    def mean_if(
+        self, is_due: tf.Tensor, values: Sequence[tf.Variable], always: Sequence[tf.Tensor], parts: float
+    ) -> tuple[list[tf.Tensor], Callable[[], list[tf.Tensor]]]:
+        """Returns weighted means of variables in the steps that need them, and of scalars in all, in the same messages.
+
+        The other steps send a shorter vector: in a branch of tf.cond, a collective op sometimes waits forever.
+
+        Args:
+          is_due: bool scalar, the same in all processes.
+          values: float variables.
+          always: float32 scalars.
+          parts: see `mean`.
+
+        Returns:
+          The means of `always`, and a function that returns those of `values`, to be called in a branch of tf.cond(is_due).
+        """
+        dtypes = sorted({tf.float32, *(value.dtype.base_dtype for value in values)}, key=lambda dtype: dtype.name)
+        vectors, means = {}, {}
+        for dtype in dtypes:
+            vectors[dtype] = [value for value in values if value.dtype.base_dtype == dtype]
+            head = tf.stack([tf.cast(value, dtype) for value in always])  # No vector is empty.
+            tail = tf.cond(is_due, functools.partial(_flat, vectors[dtype], dtype), functools.partial(_flat, [], dtype))
+            means[dtype] = self._reduce(tf.concat([head, tail], 0) / parts, 'Add')
+
+        def due_means():
+            parts = {dtype: iter(_unflatten(means[dtype][len(always) :], vectors[dtype])) for dtype in dtypes}
+            return [next(parts[value.dtype.base_dtype]) for value in values]
+
+        return tf.unstack(means[tf.float32][: len(always)], len(always)), due_means
+
     def maximum(self, value: tf.Tensor) -> tf.Tensor:
         """Returns the elementwise maximum over the processes of a tensor of fixed shape."""
         return self._reduce(value, 'Max')
@@ -88,10 +119,7 @@ class Collectives:
             )
 
     def _dense_means(self, tensors, parts):
-        flat = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
-        sums = self._reduce(flat / parts, 'Add')
-        parts = tf.split(sums, [tensor.shape.num_elements() for tensor in tensors])
-        return [tf.reshape(part, tensor.shape) for part, tensor in zip(parts, tensors)]
+        return _unflatten(self._reduce(_flat(tensors, tensors[0].dtype) / parts, 'Add'), tensors)
 
     def _sparse_mean(self, slices, parts):
         """Gathers the slices of all processes, whose numbers may differ or be 0."""
@@ -102,3 +130,14 @@ class Collectives:
         values = tf.ensure_shape(self.gather(padded), [None, *slices.values.shape[1:]])
         is_given = indices >= 0
         return tf.IndexedSlices(tf.boolean_mask(values, is_given), tf.boolean_mask(indices, is_given), slices.dense_shape)
+
+
+def _flat(tensors, dtype):
+    """Returns the elements of tensors as a vector."""
+    return tf.concat([tf.zeros([0], dtype), *(tf.reshape(tensor, [-1]) for tensor in tensors)], 0)
+
+
+def _unflatten(vector, tensors):
+    """Returns the parts of a vector that `_flat` has made, in the shapes of the tensors."""
+    parts = tf.split(vector, [tensor.shape.num_elements() for tensor in tensors]) if tensors else []
+    return [tf.reshape(part, tensor.shape) for part, tensor in zip(parts, tensors)]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.cluster.agreement import CompareWeights
 from estimator_trainer.common.cluster.collectives import Collectives
 from estimator_trainer.common.cluster.deadline import StepDeadline
 from estimator_trainer.common.cluster.synchronous_hooks import EndTogether, SharedScaffold, StepMeans, StopTogether
@@ -42,12 +43,13 @@ class SynchronousTask(TrainerTask):
 
     def means(self, loss: tf.Tensor, params: HParams) -> StepMeans:
         examples = part_size(params.batch_size, self.count, self.index)
-        return StepMeans(self.collectives, loss, params.batch_size / examples)
+        return StepMeans(self.collectives, loss, params.batch_size / examples, params.gradient_accumulation_steps)
 
     def hooks(self, hooks, step_hook, means, stop, periods, total_steps, steps_per_loop):
+        compare = CompareWeights(self, means, stop, periods, step_hook)
         end = EndTogether(self)
         stops = StopTogether(self, means, stop, periods, total_steps, step_hook)
-        return [StepDeadline(self, steps_per_loop), end, *hooks, stops, step_hook]
+        return [StepDeadline(self, steps_per_loop), compare, end, *hooks, stops, step_hook]
 
     def scaffold(self, keep_checkpoint_max: int) -> SharedScaffold:
         return SharedScaffold(self)

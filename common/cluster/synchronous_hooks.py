@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.cluster.agreement import own_variables
 from estimator_trainer.common.cluster.collectives import Collectives
 from estimator_trainer.common.cluster.one_session import OneSession
 from estimator_trainer.common.cluster.training_task import Means
@@ -30,25 +31,57 @@ class SharedScaffold(OneSession):
 class StepMeans(Means):
     """Averages gradients, losses and votes over the processes, in the same messages.
 
+    Dense gradients that are accumulated are averaged only when they are applied.
+
     Args:
       collectives: see common/cluster/collectives.py.
       loss: float32 scalar, of this process's share of the batch.
       parts: number of such shares that make a batch, an integer if all are equal.
+      cycle: number of steps whose gradients make an update.
 
     Attributes:
+      cycle: likewise.
+      own: the names of the variables that may differ between tasks, see agreement.py.
       vote: float32 scalar placeholder: whether this process wants to stop.
-      votes: float32 scalar: the mean of the votes, weighted like the losses, available after the call with the gradients.
+      votes: float32 scalar: the mean of the votes, weighted like the losses, available like the mean of the loss.
     """
 
-    def __init__(self, collectives: Collectives, loss: tf.Tensor, parts: float):
+    def __init__(self, collectives: Collectives, loss: tf.Tensor, parts: float, cycle: int = 1):
         super().__init__(loss)
-        self._collectives, self._parts = collectives, parts
+        self._collectives, self._parts, self.cycle = collectives, parts, cycle
+        self.own = own_variables(loss)
+        self._sums: Sequence[tf.Variable] = ()
         self.vote = tf.placeholder_with_default(0.0, [], 'vote')
         self.votes = self.vote
 
     def __call__(self, gradients: Sequence[Any], merge: Callable[[Any], Any]) -> Sequence[Any]:
+        if self.cycle > 1:
+            return [self._sparse_mean(gradient, merge) for gradient in gradients]
         *means, self.loss, self.votes = self._collectives.mean([*gradients, self.loss, self.vote], self._parts)
-        return [merge(mean) for mean in means]
+        return [_merge_alike(mean, merge) for mean in means]
+
+    def of_sums(self, sums, is_due):
+        self._sums = sums
+        (self.loss, self.votes), means = self._collectives.mean_if(is_due, sums, [self.loss, self.vote], self._parts)
+        return means
+
+    def _sparse_mean(self, gradient, merge):
+        if not isinstance(gradient, tf.IndexedSlices):
+            return gradient
+        (mean,) = self._collectives.mean([gradient], self._parts)
+        return _merge_alike(mean, merge)
+
+    def share_sums(self) -> tf.Operation:
+        """Returns the op that replaces the sums of `of_sums` by their means, in all tasks, which does not change the means."""
+        if not self._sums:
+            return tf.no_op()
+        means = self._collectives.mean([total.read_value() for total in self._sums], self._parts)
+        return tf.group(*[tf.assign(total, mean) for total, mean in zip(self._sums, means)])
+
+
+def _merge_alike(gradient, merge):
+    with tf.device('/cpu:0'):  # A GPU adds in an order that may differ between the tasks.
+        return merge(gradient)
 
 
 class EndTogether(tf.train.SessionRunHook):
@@ -74,7 +107,8 @@ class StopTogether(tf.train.SessionRunHook):
     """Stops all processes after the same step if one receives a signal or the chief stops.
 
     Each step shares whether a signal has arrived. After each step at which the chief may evaluate, the others wait for its
-    decision. It must follow the hook that saves checkpoints.
+    decision. Accumulated gradients first make an update, so that they need not be shared before. It must follow the hook that
+    saves checkpoints.
 
     Args:
       task: this process's SynchronousTask.
@@ -102,8 +136,8 @@ class StopTogether(tf.train.SessionRunHook):
 
     def after_run(self, run_context, run_values):
         self._task.last_step = self._step
-        is_signalled = run_values.results > 0
         is_shared_step = any(self._step % period == 0 for period in self._periods)
+        is_signalled = run_values.results > 0 and (is_shared_step or self._step % self._means.cycle == 0)
         if run_context.stop_requested and not is_shared_step and self._step < self._total_steps:
             periods = ' or '.join(map(str, sorted(set(self._periods))))
             raise UsageError(

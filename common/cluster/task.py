@@ -106,6 +106,11 @@ class Task:
         exit_process(1)
 
     @property
+    def described(self) -> list[str]:
+        """All tasks' names and addresses, in their order."""
+        return [self._members.listed([address]) for address in self._addresses]
+
+    @property
     def _cluster(self) -> dict[str, str]:
         """The addresses, for comparison between the tasks."""
         return {'TF_CONFIG': ' '.join(self._addresses)}

@@ -15,14 +15,14 @@ class Means:
     """The loss of a step, and the means of its gradients, over all processes that share a batch.
 
     Attributes:
-      loss: float32 scalar; over all processes after the call with the gradients.
+      loss: float32 scalar; over all processes after the call with the gradients, or `of_sums` if they are accumulated.
     """
 
     def __init__(self, loss: tf.Tensor):
         self.loss = loss
 
     def __call__(self, gradients: Sequence[Any], merge: Callable[[Any], Any]) -> Sequence[Any]:
-        """Returns the means of the gradients, tf.Tensors and tf.IndexedSlices.
+        """Returns the means of the gradients, tf.Tensors and tf.IndexedSlices; the tensors themselves if they are accumulated.
 
         Args:
           gradients: of this process's share of the batch.
@@ -30,6 +30,15 @@ class Means:
         """
         del merge
         return gradients
+
+    def of_sums(self, sums: Sequence[tf.Variable], is_due: tf.Tensor) -> Callable[[], Sequence[Any]]:
+        """Returns a function that returns the means of sums of several steps' dense gradients, which the call has not averaged.
+
+        Args:
+          is_due: bool scalar: whether this step needs them. Call the function in a branch of tf.cond with this condition.
+        """
+        del is_due
+        return lambda: sums
 
 
 class TrainingTask(abc.ABC):

@@ -46,9 +46,14 @@ def accumulate(
     variables: Sequence[tf.Variable],
     step: tf.Variable,
     count: int,
+    mean: Callable[[Sequence[tf.Variable], tf.Tensor], Callable[[], Sequence[Any]]],
     update: Callable[[Sequence[Any]], tf.Operation],
 ) -> tf.Operation:
-    """Returns the op that accumulates the gradients, and at every count-th step applies `update` to their mean."""
+    """Returns the op that accumulates the gradients, and at every count-th step applies `update` to their mean.
+
+    Args:
+      mean: averages sums of dense gradients over the processes, see `Means.of_sums`; sparse ones are averaged in each step.
+    """
     sums = [
         tf.get_variable(
             f'{variable.op.name}/accumulated_gradient',
@@ -60,10 +65,16 @@ def accumulate(
         for variable in variables
     ]
 
+    is_sparse = [isinstance(gradient, tf.IndexedSlices) for gradient in gradients]
+
     def update_and_reset():
-        with tf.control_dependencies([update([total / count for total in sums])]):
+        dense = iter(dense_means())
+        totals = [total if is_averaged else next(dense) for total, is_averaged in zip(sums, is_sparse)]
+        with tf.control_dependencies([update([total / count for total in totals])]):
             return tf.group(*[tf.assign(total, tf.zeros_like(total)) for total in sums])
 
     added = [tf.assign_add(total, tf.convert_to_tensor(gradient)) for total, gradient in zip(sums, gradients)]
     with tf.control_dependencies(added):
-        return tf.cond(tf.equal((step + 1) % count, 0), update_and_reset, tf.no_op)
+        is_due = tf.equal((step + 1) % count, 0)
+        dense_means = mean([total for total, is_averaged in zip(sums, is_sparse) if not is_averaged], is_due)
+        return tf.cond(is_due, update_and_reset, tf.no_op)

@@ -95,9 +95,9 @@ def minimize(
     """
     factors = layer_rates.variable_factors([variable for objective in objectives for variable in objective.variables], params)
     parts = [_differentiate(objective, rate, factors, params, loss_scaling, make_optimizer) for objective in objectives]
-    if means:
-        gradients = means([gradient for part in parts for gradient in part.gradients], merge_duplicates)
-        parts = [part._replace(gradients=own) for part, own in _split(gradients, parts)]
+    means = means or Means(objectives[0].loss)
+    shared = means([gradient for part in parts for gradient in part.gradients], merge_duplicates)
+    parts = [part._replace(gradients=own) for part, own in _split(shared, parts)]
     for part in parts:
         name = part.objective.name
         tf.summary.scalar(f'gradient_norm/{name}' if name else 'gradient_norm', tf.global_norm(in_one_type(part.gradients)))
@@ -110,7 +110,7 @@ def minimize(
 
     gradients = tuple(gradient for part in parts for gradient in part.gradients)
     variables = tuple(variable for part in parts for variable in part.variables)
-    updated = update(gradients) if count == 1 else accumulate(gradients, variables, step, count, update)
+    updated = update(gradients) if count == 1 else accumulate(gradients, variables, step, count, means.of_sums, update)
     with tf.control_dependencies([updated, rate]):  # A step that only accumulates does not need the rate, but summaries do.
         return tf.assign_add(step, 1).op
 
@@ -144,6 +144,7 @@ def _differentiate(
         raise UsageError(f'--model={params.model}: its loss depends on no variable that could be trained')
     is_ours = make_optimizer is by_name
     may_be_dense, updates_all_rows = (is_ours and params.optimizer in names for names in (SAME_IF_DENSE, UPDATES_ALL_ROWS))
+    may_be_dense |= params.gradient_accumulation_steps > 1  # Their sums are.
     gradients = tuple(
         make_dense(gradient, variable) if may_be_dense and is_small(variable) else merge_duplicates(gradient)
         for gradient, variable in pairs

@@ -70,3 +70,19 @@ def model(features, labels, mode, params):
         y = batch_normalization(y[:, tf.newaxis], mode == tf.estimator.ModeKeys.TRAIN)[:, 0]
     y = tf.cast(y, tf.float32)
     return {'y': y}, None if labels is None else tf.square(y - labels['y'])
+
+
+def hooks(mode, params):
+    """Changes the bias after the step that TINY_BAD_STEP gives, if set."""
+    if mode != tf.estimator.ModeKeys.TRAIN or 'TINY_BAD_STEP' not in os.environ:
+        return []
+    hook, step = tf.train.SessionRunHook(), tf.train.get_global_step()
+    (bias,) = (variable for variable in tf.trainable_variables() if variable.op.name == 'bias')
+    change = tf.assign_add(bias, 1e-9)
+
+    def after_run(context, values):
+        if context.session.run(step) == int(os.environ['TINY_BAD_STEP']):
+            context.session.run(change)
+
+    hook.after_run = after_run
+    return [hook]
