@@ -45,8 +45,11 @@ def sent() -> int:
 
 
 @contextlib.contextmanager
-def start(count: int, *arguments: str) -> Iterator[Any]:
+def start(count: int, *arguments: str, pins: bool = False) -> Iterator[Any]:
     """Runs Python with these arguments in each task of a cluster; yields the chief's output as a file, stderr included.
+
+    Args:
+      pins: whether each task has a core of its own.
 
     Raises:
       RuntimeError: a task failed.
@@ -58,9 +61,10 @@ def start(count: int, *arguments: str) -> Iterator[Any]:
             config = json.dumps({'cluster': cluster, 'task': {'type': 'worker', 'index': i}})
             out = subprocess.DEVNULL if i else subprocess.PIPE
             environ = {**os.environ, 'TF_CONFIG': config}
+            pin = ['taskset', '--cpu-list', str(sorted(os.sched_getaffinity(0))[i])] if pins else []
             processes.append(
                 subprocess.Popen(
-                    [sys.executable, *arguments], env=environ, stdout=out, stderr=subprocess.STDOUT, text=True, cwd=ROOT
+                    [*pin, sys.executable, *arguments], env=environ, stdout=out, stderr=subprocess.STDOUT, text=True, cwd=ROOT
                 )
             )
         yield processes[0].stdout
@@ -73,7 +77,7 @@ def start(count: int, *arguments: str) -> Iterator[Any]:
             process.wait()
 
 
-def train(processes: int, towers: int, *flags: str) -> dict[str, float]:
+def train(processes: int, towers: int, *flags: str, pins: bool = False) -> dict[str, float]:
     """Returns the steps per second, the MB sent by all processes in a step, and the model's size in MB."""
     points = []
     with tempfile.TemporaryDirectory() as output_dir:
@@ -88,7 +92,7 @@ def train(processes: int, towers: int, *flags: str) -> dict[str, float]:
             f'--num_towers={towers}',
             *flags,
         ]
-        with start(processes, *command) as log:
+        with start(processes, *command, pins=pins) as log:
             for line in log:
                 if weights := re.search(r'total +([\d,]+)', line):
                     megabytes = 4e-6 * int(weights[1].replace(',', ''))
