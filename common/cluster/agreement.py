@@ -12,7 +12,7 @@ from estimator_trainer.common.errors import RunError, listed
 from estimator_trainer.common.graphs import ancestors
 from estimator_trainer.common.stop import StopOnSignal
 
-_CAUSES = 'check the memory, processor and software of its host, and who can connect to its port'
+_CAUSES = 'check the memory, processor and software of the hosts, and who can connect to the ports'
 _MAX_NAMES = 3
 
 
@@ -39,14 +39,15 @@ def common_variables(own: Collection[str]) -> list[tf.Variable]:
     """
     weights = [variable for variable in tf.trainable_variables() if variable.op.name not in own]
     prefixes = tuple(f'{variable.op.name}/' for variable in weights)
-    others = [variable for variable in tf.global_variables() if variable.op.name not in own and variable not in weights]
-    return [*weights, *(v for v in others if v.op.name.startswith(prefixes)), tf.train.get_global_step()]
+    slots = [v for v in tf.global_variables() if v.op.name not in own and v.op.name.startswith(prefixes)]
+    found = {variable.op.name: variable for variable in [*weights, *slots, tf.train.get_global_step()]}
+    return [*found.values()]
 
 
 def checksums(variables: Sequence[tf.Variable]) -> tf.Tensor:
     """Returns the sums of the variables' bits, in words of at most 32 bits, modulo the words' range: int64 [1, variables].
 
-    A sum of integers does not depend on its order, so not on the number of threads. It takes 3 ms for 100 MB.
+    A sum of integers does not depend on its order, so not on the number of threads.
     """
     with tf.device('/cpu:0'):
         return tf.stack([tf.cast(tf.reduce_sum(_words(variable.read_value())), tf.int64) for variable in variables])[tf.newaxis]
@@ -58,8 +59,8 @@ def _words(value):
     return tf.bitcast(value, tf.uint16 if value.dtype.size == 2 else tf.uint32)
 
 
-def describe_difference(sums: np.ndarray, tasks: Sequence[str], variables: Sequence[str]) -> str:
-    """Names the tasks outside of the majority, or all if there is none, and what differs; '' if nothing does.
+def describe_difference(sums: np.ndarray, tasks: Sequence[str], variables: Sequence[str], step: int) -> str:
+    """Names the tasks outside of the majority, or all if there is none, and what differs after a step; '' if nothing does.
 
     Args:
       sums: int64 [tasks, variables].
@@ -69,10 +70,11 @@ def describe_difference(sums: np.ndarray, tasks: Sequence[str], variables: Seque
     if not rest:
         return ''
     what = listed([name for name, column in zip(variables, sums.T) if len({*column.tolist()}) > 1], _MAX_NAMES)
+    where = f'in {what} after step {step}, which is not saved'
     others = [task for task, row in zip(tasks, rows) if row != most]
     if 2 * count > len(tasks):
-        return f'{", ".join(others)} {"differs" if len(others) == 1 else "differ"} from the other tasks in {what}'
-    return f'{", ".join(tasks)} differ in {what}, and which of them is right cannot be known'
+        return f'{", ".join(others)} {"differs" if len(others) == 1 else "differ"} from the other tasks {where}'
+    return f'{", ".join(tasks)} differ {where}, and which of them is right cannot be known'
 
 
 class CompareWeights(tf.train.SessionRunHook):
@@ -116,10 +118,10 @@ class CompareWeights(tf.train.SessionRunHook):
         with self._stop.defer_signals(), self._task.naming_lost_tasks():
             if step % self._means.cycle:
                 session.run(self._share)
-            found = describe_difference(session.run(self._sums), self._task.described, self._names)
+            found = describe_difference(session.run(self._sums), self._task.described, self._names, step)
             if found:
                 session.run(self._sums)  # None ends before all have got the sums.
                 self._task.end_watch()
-                raise RunError(f'{found}, after step {step}, which is not saved: {_CAUSES}; {RESTART}')
+                raise RunError(f'{found}: {_CAUSES}; {RESTART}')
         self._task.set_deadline(0)
         self._compared = step
