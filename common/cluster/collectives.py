@@ -16,7 +16,9 @@ _DTYPES = (tf.bool, tf.float16, tf.float32, tf.float64, tf.int32, tf.int64)
 class Collectives:
     """Creates collective ops. All processes must create the same ones, in the same order, and run them together.
 
-    Each op gets the next key in the cluster. An op fails if another process does not run it within the timeout.
+    Each op gets the next key in the cluster. An op fails if another process does not run it within the timeout, for which
+    TensorFlow starts a thread that sleeps that long. Those of each step, the means, have none: the threads would use up the
+    process's memory, one for each step of the last minutes.
 
     Args:
       count: the number of processes.
@@ -81,14 +83,11 @@ class Collectives:
 
     def maximum(self, value: tf.Tensor) -> tf.Tensor:
         """Returns the elementwise maximum over the processes of a tensor of fixed shape."""
-        return self._reduce(value, 'Max')
+        return self._reduce(value, 'Max', self._timeout)
 
     def gather(self, value: tf.Tensor) -> tf.Tensor:
         """Concatenates the processes' tensors, in order; all have the same static shape [n, ...]."""
-        with tf.device('/cpu:0'):
-            return collective_ops.all_gather(
-                value, self.count, _GROUP, next(self._keys), communication_hint='ring', timeout=self._timeout
-            )
+        return self._gather(value, self._timeout)
 
     def broadcast(self, variables: Sequence[tf.Variable]) -> tf.Operation:
         """Returns the op that assigns the values of process 0 to the variables of all processes.
@@ -112,10 +111,16 @@ class Collectives:
                 return collective_ops.broadcast_send(variable.read_value(), shape, dtype, **size)
             return tf.assign(variable, collective_ops.broadcast_recv(shape, dtype, **size)).op
 
-    def _reduce(self, value, merge):
+    def _reduce(self, value, merge, timeout=0.0):
         with tf.device('/cpu:0'):
             return collective_ops.all_reduce(
-                value, self.count, _GROUP, next(self._keys), merge, 'Id', communication_hint='ring', timeout=self._timeout
+                value, self.count, _GROUP, next(self._keys), merge, 'Id', communication_hint='ring', timeout=timeout
+            )
+
+    def _gather(self, value, timeout=0.0):
+        with tf.device('/cpu:0'):
+            return collective_ops.all_gather(
+                value, self.count, _GROUP, next(self._keys), communication_hint='ring', timeout=timeout
             )
 
     def _dense_means(self, tensors, parts):
@@ -124,10 +129,10 @@ class Collectives:
     def _sparse_mean(self, slices, parts):
         """Gathers the slices of all processes, whose numbers may differ or be 0."""
         count = tf.size(slices.indices)
-        missing = tf.maximum(self.maximum(count), 1) - count
-        indices = self.gather(tf.pad(slices.indices, [[0, missing]], constant_values=-1))
+        missing = tf.maximum(self._reduce(count, 'Max'), 1) - count
+        indices = self._gather(tf.pad(slices.indices, [[0, missing]], constant_values=-1))
         padded = tf.pad(slices.values / parts, [[0, missing], *[[0, 0]] * (slices.values.shape.rank - 1)])
-        values = tf.ensure_shape(self.gather(padded), [None, *slices.values.shape[1:]])
+        values = tf.ensure_shape(self._gather(padded), [None, *slices.values.shape[1:]])
         is_given = indices >= 0
         return tf.IndexedSlices(tf.boolean_mask(values, is_given), tf.boolean_mask(indices, is_given), slices.dense_shape)
 

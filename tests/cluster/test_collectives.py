@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.cluster import synchronous, tf_config, watch
+from estimator_trainer.common.cluster import collectives, synchronous, tf_config, watch
 from estimator_trainer.common.cluster import task as cluster_task
 from estimator_trainer.common.cluster.probe import ANSWERS, LOST, UNREACHABLE
 from estimator_trainer.common.cluster.task import ConnectionLost
@@ -95,6 +95,16 @@ def test_sparse_tensors_with_different_numbers_of_rows_are_averaged_in_each_step
             np.add.at(dense, mean.indices, mean.values)
             np.testing.assert_allclose(dense, expected, rtol=1e-6)
             assert set(mean.indices) == set(sum(given, []))  # A lazy optimizer would update additional rows.
+
+
+def test_what_runs_in_each_step_starts_no_thread_for_a_timeout():
+    found = collectives.Collectives(COUNT, 0, 60.0)
+    with tf.Graph().as_default() as graph:
+        slices = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([0], tf.int64), tf.constant([5, 2], tf.int64))
+        found.mean([tf.ones([2]), slices], COUNT)
+        found.mean_if(tf.constant(True), [tf.get_variable('v', [2])], [tf.constant(0.0)], COUNT)
+        timeouts = [op.get_attr('timeout_seconds') for op in graph.get_operations() if op.type.startswith('Collective')]
+    assert timeouts == [0] * 5
 
 
 def test_variables_take_the_values_of_the_first_task_and_one_of_a_dtype_that_is_not_broadcast_is_named(tasks):
