@@ -147,6 +147,7 @@ def main() -> None:
         for count in COUNTS:
             runs[name, count, 1] = functools.partial(train, count, 1, *flags)
             runs[name, 1, count] = functools.partial(train, 1, count, *flags)
+        runs[name, 'pinned'] = functools.partial(train, 2, 1, *flags, pins=True)
     for megabytes in REDUCED:
         for count in COUNTS[1:]:
             runs[megabytes, count] = functools.partial(reduce, count, megabytes)
@@ -162,6 +163,11 @@ def main() -> None:
                 f'| {name} | {count} | {result["steps_per_second"]:.1f} | {speeds[0]:.2f} | {speeds[1]:.2f} | '
                 f'{result["sent"]:.2f} | {count * ring_megabytes(count, result["model"]):.2f} |'
             )
+    for name in MODELS:
+        speed, towers = (results[key]['steps_per_second'] for key in ((name, 'pinned'), (name, 1, 2)))
+        print(
+            f'\n{name}: 2 processes, each with a core of its own: {speed:.1f} steps/s, {speed / towers:.2f} of as many towers.'
+        )
     print('\n| vector, MB | processes | ms | CPU of each, ms | MB sent by each | Gbit/s of each |')
     print('| --- | --- | --- | --- | --- | --- |')
     for megabytes in REDUCED:
