@@ -89,6 +89,13 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         'oversample': HParam(
             False, 'Draw all classes equally often in an epoch of the same size: examples of rare ones repeat, others pause.'
         ),
+        'loss_weights': HParam(
+            [1.0],
+            'Weights of the losses of several targets, by name as in {price:2,sold:1}, the others 1; or a list in their order.',
+            minimum=0,
+            may_change=True,
+            by_name=True,
+        ),
         # Learning rate; see common/training/learning_rate.py.
         'learning_rate': HParam(
             0.001,
@@ -249,6 +256,9 @@ ADDED: Mapping[str, Any] = types.MappingProxyType(
         'tokens': 'words',
         'max_length': 400,
         'group': '',
+        'target': '',
+        'other_features': False,
+        'embedding_size': 8,
     }
 )
 # Old names in the files of older runs. A module may define its own hyper-parameters of these names.

@@ -12,8 +12,9 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, check_range
-from estimator_trainer.common.ops.classification import classification_metrics, classifier_outputs
+from estimator_trainer.common.ops.inputs import flat_inputs
 from estimator_trainer.common.ops.layers import conv_stack, dense_stack
+from estimator_trainer.common.ops.targets import target_metrics, target_outputs
 from estimator_trainer.hparams.build import HParams
 
 OVERRIDABLE_HPARAMS = ('drop_rate',)
@@ -26,6 +27,8 @@ def get_params() -> dict[str, Any]:
         'drop_rate': 0.5,
         'batch_norm': False,
         'data_format': 'NHWC',  # Or NCHW, which may be faster on GPUs.
+        'other_features': False,  # Whether features other than the image are inputs of the dense layer.
+        'embedding_size': 8,  # Of each categorical column among them.
         'num_classes': 10,
     }
 
@@ -35,9 +38,11 @@ def model(
 ) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
     """Returns {'class': int64 [batch], 'probabilities': float32 [batch, num_classes]} and the cross-entropy [batch].
 
-    If there are labels, the predictions include the last hidden layer, 'embedding': float32 [batch, dense_units].
+    If there are labels, the predictions include the last hidden layer, 'embedding': float32 [batch, dense_units]. Of a number,
+    or of several targets, see `target_outputs`.
 
-    `features` is {'image': float32 [batch, height, width, channels]}, `labels` is {'label': int32 [batch]} or None.
+    `features` is {'image': float32 [batch, height, width, channels]}, and perhaps others for other_features, as of mlp;
+    `labels` is {'label': int32 [batch]} or None.
     """
     _check(params, features['image'].shape[1:3].as_list())
     is_training = mode == tf.estimator.ModeKeys.TRAIN
@@ -45,11 +50,11 @@ def model(
     if params.data_format == 'NCHW':
         net = tf.transpose(net, [0, 3, 1, 2])
     net = conv_stack(net, params.filters, is_training, batch_norm=params.batch_norm, data_format=params.data_format)
-    net = dense_stack(
-        tf.layers.flatten(net), [params.dense_units], is_training, batch_norm=params.batch_norm, drop_rate=params.drop_rate
-    )
-    logits = tf.layers.dense(net, params.num_classes)
-    return classifier_outputs(features, labels, logits, net, params.metadata.get('class_names'))
+    net = tf.layers.flatten(net)
+    if others := {name: features[name] for name in features if name != 'image' and params.other_features}:
+        net = tf.concat([net, flat_inputs(others, params)], 1)
+    net = dense_stack(net, [params.dense_units], is_training, batch_norm=params.batch_norm, drop_rate=params.drop_rate)
+    return target_outputs(features, labels, net, params)
 
 
 def _check(params, size):
@@ -58,7 +63,6 @@ def _check(params, size):
         raise UsageError(f'drop_rate={params.drop_rate} must be at least 0 and less than 1')
     check_range(params, 'filters', 1)
     check_range(params, 'dense_units', 1)
-    check_range(params, 'num_classes', 1)
     if min(size) < 2 ** len(params.filters):
         raise UsageError(
             f'filters={list(params.filters)} must be at most {min(size).bit_length() - 1} numbers, each of which '
@@ -69,6 +73,6 @@ def _check(params, size):
 def eval_metrics(
     features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor], predictions: dict[str, tf.Tensor], params: HParams
 ) -> dict[str, tuple]:
-    """Returns the accuracy, the confusion matrix and the precision-recall curve."""
+    """Returns the metrics of `target_metrics`, of each target."""
     del features
-    return classification_metrics(labels, predictions, params.num_classes, params.metadata.get('class_names'))
+    return target_metrics(labels, predictions, params)

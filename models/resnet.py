@@ -13,8 +13,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, check_range
-from estimator_trainer.common.ops.classification import classification_metrics, classifier_outputs
 from estimator_trainer.common.ops.layers import batch_normalization
+from estimator_trainer.common.ops.targets import target_metrics, target_outputs
 from estimator_trainer.hparams.build import HParams
 
 _STAGES = 16, 32, 64  # Filters, for width=1.
@@ -49,8 +49,7 @@ def model(
         for block in range((params.depth - 2) // 6):
             net = residual_block(net, filters * params.width, 2 if i and not block else 1, is_training)
     net = tf.reduce_mean(net, [1, 2])
-    logits = tf.layers.dense(net, params.num_classes, kernel_initializer=tf.initializers.he_normal())
-    return classifier_outputs(features, labels, logits, net, params.metadata.get('class_names'))
+    return target_outputs(features, labels, net, params, kernel_initializer=tf.initializers.he_normal())
 
 
 def residual_block(net: tf.Tensor, filters: int, stride: int, is_training: bool) -> tf.Tensor:
@@ -72,7 +71,6 @@ def _conv(net, filters, stride, is_training, activation=tf.nn.relu):
 
 def _check(params):
     check_range(params, 'width', 1)
-    check_range(params, 'num_classes', 1)
     if params.depth < 8 or (params.depth - 2) % 6:
         below = max(8, params.depth - (params.depth - 2) % 6)
         raise UsageError(f'depth={params.depth} must be 6n + 2, such as {below} or {below + 6}')
@@ -83,4 +81,4 @@ def eval_metrics(
 ) -> dict[str, tuple]:
     """Returns the accuracy, the confusion matrix and the precision-recall curve; with two classes also the AUC."""
     del features
-    return classification_metrics(labels, predictions, params.num_classes, params.metadata.get('class_names'))
+    return target_metrics(labels, predictions, params)

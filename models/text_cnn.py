@@ -9,8 +9,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, check_range, describe
-from estimator_trainer.common.ops.classification import classification_metrics, classifier_outputs
 from estimator_trainer.common.ops.layers import dropout
+from estimator_trainer.common.ops.targets import target_metrics, target_outputs
 from estimator_trainer.hparams.build import HParams
 
 OVERRIDABLE_HPARAMS = ('drop_rate',)
@@ -47,9 +47,7 @@ def model(
     net = tf.gather(table, ids) * tf.expand_dims(tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32), 2)
     net = tf.concat([_max_over_time(net, lengths, width, params.num_filters) for width in params.filter_widths], 1)
     dropped = dropout(net, params.drop_rate, mode == tf.estimator.ModeKeys.TRAIN)
-    return classifier_outputs(
-        features, labels, tf.layers.dense(dropped, params.num_classes), net, params.metadata.get('class_names')
-    )
+    return target_outputs(features, labels, dropped, params, net)
 
 
 def _lengths(ids):
@@ -82,7 +80,6 @@ def _check(params, text):
     check_range(params, 'embedding_size', 1)
     check_range(params, 'filter_widths', 1)
     check_range(params, 'num_filters', 1)
-    check_range(params, 'num_classes', 1)
     if not params.filter_widths or len(set(params.filter_widths)) < len(params.filter_widths):
         raise UsageError(f'filter_widths={list(params.filter_widths)} must be one or more different numbers')
     if not 0 <= params.drop_rate < 1:
@@ -98,4 +95,4 @@ def eval_metrics(
 ) -> dict[str, tuple]:
     """Returns the accuracy, the confusion matrix and the precision-recall curve; with two classes also the AUC."""
     del features
-    return classification_metrics(labels, predictions, params.num_classes, params.metadata.get('class_names'))
+    return target_metrics(labels, predictions, params)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.errors import UsageError, describe
 from estimator_trainer.common.ops.images import labeled_images
 from estimator_trainer.common.ops.metrics import auc, confusion_matrix, pr_curve
 
@@ -36,6 +37,11 @@ def classifier_outputs(
     predictions = {'class': tf.argmax(logits, 1), 'probabilities': tf.nn.softmax(logits)}
     if labels is None:
         return predictions, None
+    if labels['label'].shape.rank not in (None, 1):
+        raise UsageError(
+            f'the label is {describe(labels["label"])}, of several targets, which the model does not predict: use one of mlp, '
+            'alexnet, resnet or text_cnn, or common.ops.targets in your own'
+        )
     predictions['embedding'] = embedding
     if 'image' in features and features['image'].shape.rank == 4 and features['image'].shape[3] in (1, 3):
         shown = slice(NUM_IMAGES_SHOWN)

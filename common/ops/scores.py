@@ -1,4 +1,4 @@
-"""Scores of classifiers and regressions over an evaluation, exact over its batches, as in scikit-learn.
+"""Scores of classes, numbers and labels over an evaluation, exact over its batches, as in scikit-learn.
 
 The trainer adds them to the metrics of each evaluation, see `scores`. They accumulate counts and sums: memory does not grow
 with the split. Those that rank examples compare scores as float16, as `estimator_trainer.common.ops.metrics.auc` does.
@@ -15,6 +15,7 @@ from estimator_trainer.common.ops.metrics import RANKS, make_counts, rank, score
 
 _MAX_COUNTED = 1000  # Classes with counts of each pair: 8 MB.
 _MAX_RANKED = 20  # Classes with counts of each score: a megabyte each.
+_MAX_LABELS = 100  # Labels with such counts.
 _TOP = 5
 _CUT = 12  # Bits of the 32 of an error that do not count for its median: the resolution is 1/2048.
 _RANGES = 15  # Of the probability of the predicted class.
@@ -26,19 +27,34 @@ def scores(labels: Mapping[str, tf.Tensor], predictions: Mapping[str, tf.Tensor]
     """Returns the scores of predictions in the form of the included models; an empty dict if they have another form.
 
     Args:
-      labels: 'label', int [batch] for classes, float [batch] for numbers, and perhaps 'weight', float [batch].
-      predictions: 'class' and 'probabilities', float [batch, num_classes], or 'value', float [batch].
+      labels: 'label', int [batch] for classes, float [batch] for numbers, int [batch, labels] for those that are 0 or 1; and
+        perhaps 'weight', float [batch]. Several targets have a label label_KEY each.
+      predictions: 'class' and 'probabilities', float [batch, num_classes], or 'value', float [batch], or 'predicted' and
+        'probabilities', float [batch, labels]; of several targets, with the same _KEY.
 
     Returns:
-      {name: (value, update_op)} as in tf.metrics, see `class_scores` and `number_scores`.
+      {name: (value, update_op)} as in tf.metrics, see `class_scores`, `number_scores` and `label_scores`; with the same _KEY.
     """
-    label, weights = labels.get('label'), labels.get('weight')
-    if not isinstance(label, tf.Tensor) or label.shape.rank != 1:
+    found: dict[str, tuple] = {}
+    for name in labels:
+        if name == 'label' or name.startswith('label_'):
+            end = name.removeprefix('label')
+            found |= {f'{score}{end}': pair for score, pair in _of_target(end, labels, predictions).items()}
+    return found
+
+
+def _of_target(end, labels, predictions):
+    """Returns the scores of the target whose label and predictions have names with this end."""
+    label, weights = labels[f'label{end}'], labels.get('weight')
+    probabilities, value = predictions.get(f'probabilities{end}'), predictions.get(f'value{end}')
+    if not isinstance(label, tf.Tensor):
         return {}
-    probabilities, value = predictions.get('probabilities'), predictions.get('value')
-    if label.dtype.is_integer and 'class' in predictions and probabilities is not None and probabilities.shape.rank == 2:
+    has_matrix = probabilities is not None and probabilities.shape.rank == 2
+    if label.dtype.is_integer and label.shape.rank == 2 and has_matrix and f'predicted{end}' in predictions:
+        return label_scores(label, probabilities, weights)
+    if label.dtype.is_integer and label.shape.rank == 1 and has_matrix and f'class{end}' in predictions:
         return class_scores(label, probabilities, weights) if (probabilities.shape[1] or 0) > 1 else {}
-    is_number = label.dtype.is_floating and value is not None and value.shape.rank == 1
+    is_number = label.dtype.is_floating and label.shape.rank == 1 and value is not None and value.shape.rank == 1
     return number_scores(label, value, weights) if is_number else {}
 
 
@@ -131,21 +147,96 @@ def _class_values(num_classes, tally, confusion=None, ranks=None):
 
 
 def _ranked(ranks, num_classes):
-    negatives, positives = ranks[:, 0], ranks[:, 1]
-    num_negatives, num_positives = negatives.sum(1), positives.sum(1)
-    pairs = (positives * (negatives.cumsum(1) - negatives / 2)).sum(1)
-    true_positives, false_positives = (counts[:, ::-1].cumsum(1)[:, ::-1] for counts in (positives, negatives))
-    precision = true_positives / np.maximum(true_positives + false_positives, np.finfo(float).tiny)
-    found = {
-        'auc': _mean(pairs / (num_positives * num_negatives)),
-        'average_precision': _mean((positives * precision).sum(1) / num_positives),
-    }
+    found = _means_over_ranks(ranks)
     if num_classes == 2:
-        f1 = 2 * true_positives[0] / (num_positives + true_positives[0] + false_positives[0])
+        true_positives, false_positives = _from_each_rank(ranks[0, 1]), _from_each_rank(ranks[0, 0])
+        f1 = 2 * true_positives / (ranks[0, 1].sum() + true_positives + false_positives)
         best = RANKS - 1 - f1[::-1].argmax()  # The highest of equal ones: that of an example.
         found |= {'best_f1': f1.max(), 'best_f1_threshold': 1 / (1 + np.exp(-np.mean(scores_of(best - 1, best))))}
         found |= {'best_f1_precision': precision[0, best], 'best_f1_recall': true_positives[0, best] / num_positives[0]}
     return found
+
+
+def _means_over_ranks(ranks):
+    """Returns the means of AUC and average precision over the classes or labels of counts [n, is it, rank]."""
+    negatives, positives = ranks[:, 0], ranks[:, 1]
+    num_negatives, num_positives = negatives.sum(1), positives.sum(1)
+    pairs = (positives * (negatives.cumsum(1) - negatives / 2)).sum(1)
+    true_positives, false_positives = _from_each_rank(positives), _from_each_rank(negatives)
+    precision = true_positives / np.maximum(true_positives + false_positives, np.finfo(float).tiny)
+    return {
+        'auc': _mean(pairs / (num_positives * num_negatives)),
+        'average_precision': _mean((positives * precision).sum(1) / num_positives),
+    }
+
+
+def _from_each_rank(counts):
+    """Returns the numbers of examples from each rank on."""
+    return counts[..., ::-1].cumsum(-1)[..., ::-1]
+
+
+def label_scores(labels: tf.Tensor, probabilities: tf.Tensor, weights: tf.Tensor | None = None) -> dict[str, tuple]:
+    """Returns scores of labels that apply to an example or not; those from a probability of 0.5 on are predicted.
+
+    - accuracy: the share of right ones among all labels of all examples.
+    - exact_match: the share of examples whose labels are all right.
+    - log_loss: the mean over examples and labels of -log(p of what is true).
+    - f1_micro: 2 · right / (those that apply + predicted), counted over all labels.
+    - f1_macro: the mean of the F1 of each label, 2 · right / (those that apply + predicted), where either occurs.
+    - For up to 100 labels: auc, the mean over the labels of how often an example with it has a higher p than one without;
+      average_precision, the mean over the labels of the sum over all thresholds of (recall - recall at the threshold above) ·
+      precision; both over the labels for which they are defined.
+
+    Args:
+      labels: int [batch, labels], 0 or 1.
+      probabilities: float [batch, labels], each in [0, 1].
+      weights: float [batch], of the examples; None for 1.
+
+    Returns:
+      {name: (value, update_op)}, the values float scalars, NaN where they are undefined.
+    """
+    num_labels, probabilities = probabilities.shape[1], tf.cast(probabilities, tf.float32)
+    is_true, is_predicted = tf.not_equal(labels, 0), probabilities >= 0.5
+    is_right = tf.equal(is_true, is_predicted)
+    weights = tf.ones_like(is_right[:, 0], tf.float64) if weights is None else tf.cast(weights, tf.float64)
+    p = tf.where(is_true, probabilities, 1 - probabilities)
+    each = [tf.ones_like(weights), tf.reduce_all(is_right, 1), tf.reduce_mean(-tf.log(tf.maximum(p, _EPSILON)), 1)]
+    counted = tf.stack([is_true & is_predicted, is_true, is_predicted, is_right])
+    with tf.variable_scope(None, 'scores'):
+        kept = [
+            _accumulate('tally', [3], tf.range(3)[:, None], tf.stack([_total(values, weights) for values in each])),
+            _accumulate('counts', [4, num_labels], tf.range(4)[:, None], _total(tf.transpose(counted, [1, 0, 2]), weights)),
+        ]
+        if num_labels <= _MAX_LABELS:
+            exact = tf.cast(probabilities, tf.float64)
+            cells = tf.stack([_column(is_true), tf.cast(is_true, tf.int32), rank(tf.log(exact) - tf.log(1 - exact))], 2)
+            new = weights[:, None] * tf.ones_like(exact)
+            kept.append(_accumulate('ranks', [num_labels, 2, RANKS], cells, new))
+    return _pairs(kept, _label_values)
+
+
+def _total(values, weights):
+    """Returns the weighted sum over the examples of values [batch, ...]."""
+    return tf.tensordot(weights, tf.cast(values, tf.float64), 1)
+
+
+def _column(values):
+    """Returns the number of its column for each value, int32 [batch, columns]."""
+    return tf.zeros_like(values, tf.int32) + tf.range(values.shape[1])
+
+
+def _label_values(tally, counts, ranks=None):
+    """Returns {name: score} for the sums of `label_scores`."""
+    total, exact, loss = tally
+    right, true, predicted, agreed = counts
+    found = {
+        'accuracy': agreed.sum() / (total * len(agreed)),
+        'exact_match': exact / total,
+        'log_loss': loss / total,
+        'f1_micro': 2 * right.sum() / (true + predicted).sum(),
+        'f1_macro': _mean(2 * right / (true + predicted)),
+    }
+    return found | (_means_over_ranks(ranks) if ranks is not None else {})
 
 
 def number_scores(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor | None = None) -> dict[str, tuple]:
@@ -154,6 +245,7 @@ def number_scores(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor 
     - mean_absolute_error, rmse: the mean of |error|, and the square root of that of error².
     - r2: 1 - the sum of error² / that of (label - mean label)².
     - median_absolute_error: of |error|, with a resolution of 1/2048, without weights.
+    - mape: the mean absolute percentage error, that of |error / label|, as a share; NaN if a label is 0.
 
     Args:
       labels, predictions: float [batch].
@@ -165,11 +257,11 @@ def number_scores(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor 
     labels = tf.cast(labels, tf.float64)
     errors = tf.abs(tf.cast(predictions, tf.float64) - labels)
     weights = tf.ones_like(errors) if weights is None else tf.cast(weights, tf.float64)
-    terms = tf.stack([tf.ones_like(errors), errors, errors**2], 1) * weights[:, None]
+    terms = tf.stack([tf.ones_like(errors), errors, errors**2, errors / tf.abs(labels)], 1) * weights[:, None]
     bits = tf.bitcast(tf.cast(errors, tf.float32), tf.int32)  # Those of positive floats sort like their values.
     with tf.variable_scope(None, 'scores'):
         kept = [
-            _accumulate('sums', [3], tf.range(3)[:, None], tf.reduce_sum(terms, 0)),
+            _accumulate('sums', [4], tf.range(4)[:, None], tf.reduce_sum(terms, 0)),
             _moments(labels, weights),
             _accumulate('ranks', [2 ** (31 - _CUT)], (bits // 2**_CUT)[:, None], tf.ones_like(errors)),
         ]
@@ -190,7 +282,7 @@ def _moments(values, weights):
 
 def _number_values(sums, moments, ranks):
     """Returns {name: score} for the sums of `number_scores`."""
-    total, absolute, squares = sums
+    total, absolute, squares, relative = sums
     _, mean, deviations = moments
     below = ranks.cumsum()
     middle = np.searchsorted(below, [(below[-1] + 1) // 2, below[-1] // 2 + 1])  # Equal if the number of examples is odd.
@@ -200,6 +292,7 @@ def _number_values(sums, moments, ranks):
         'rmse': np.sqrt(squares / total),
         'r2': 1 - squares / deviations if deviations > total * (_ROUNDING * mean) ** 2 else np.nan,
         'median_absolute_error': errors.mean() if below[-1] else np.nan,
+        'mape': relative / total if np.isfinite(relative) else np.nan,
     }
 
 

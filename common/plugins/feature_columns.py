@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.plugins import class_weights, loader
+from estimator_trainer.common.targets import are_several, targets_of
 from estimator_trainer.hparams.build import HParams
 
 _EMBEDDING_SIZE = 8
@@ -22,6 +23,9 @@ def feature_columns(params: HParams, is_dense: bool = True) -> list[Any]:
     Raises:
       UsageError: the dataset has no `feature_columns`.
     """
+    if are_several(params.metadata):
+        names = ', '.join(target.name for target in targets_of(params.metadata))
+        raise UsageError(f'--model={params.model} predicts one target, not several, {names}: use --model=mlp, or choose one')
     module = loader.load('dataset', params.dataset)
     if not hasattr(module, 'feature_columns'):
         raise UsageError(f'--dataset={params.dataset}: has no feature_columns(); list the columns in the model module')

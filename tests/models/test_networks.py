@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.ops import inputs as flat
 from estimator_trainer.models import mlp, resnet, text_cnn
 from tests.evaluated import evaluate, variable_values
 from tests.models.shared import ModeKeys, make_params, train
@@ -22,7 +23,7 @@ TEXTS = [[5, 2, 8, 1, 3], [4, 4], [7], [3, 0, 6, 2], []]
 @pytest.mark.parametrize('max_tables', [1, 64])
 @pytest.mark.parametrize('statistics, mean, std', [({}, 0, 1), ({'target_mean': 10.0, 'target_std': 2.0}, 10, 2)])
 def test_mlp_and_its_loss_are_those_of_numpy(statistics, mean, std, max_tables, monkeypatch):
-    monkeypatch.setattr(mlp, '_MAX_TABLES', max_tables)
+    monkeypatch.setattr(flat, '_MAX_TABLES', max_tables)
     metadata = {'vocabulary_sizes': {'a b': [6, 7]}, **statistics}
     params = make_params(mlp, 'task=regression,hidden_units=[4],embedding_size=3', metadata)
 

@@ -13,10 +13,10 @@ def evaluate(labels, predictions, weights=None, batch=7):
     """Returns {name: score} of batches of unequal size."""
     with tf.Graph().as_default(), tf.Session() as session:
         columns = {'label': labels, **({} if weights is None else {'weight': weights})}
-        feeds = {name: tf.placeholder(column.dtype, [None]) for name, column in columns.items()}
+        feeds = {name: tf.placeholder(column.dtype, [None, *column.shape[1:]]) for name, column in columns.items()}
         kind = 'probabilities' if predictions.ndim == 2 else 'value'
         predicted = tf.placeholder(predictions.dtype, [None, *predictions.shape[1:]])
-        found = scores.scores(feeds, {kind: predicted, 'class': None})
+        found = scores.scores(feeds, {kind: predicted, 'predicted' if labels.ndim == 2 else 'class': None})
         session.run(tf.local_variables_initializer())
         for start in range(0, len(labels), batch):
             part = slice(start, start + batch)
@@ -88,6 +88,7 @@ def test_scores_of_numbers_are_those_of_scikit_learn(is_weighted, scale, shift):
         'rmse': sklearn.mean_squared_error(labels, predictions, **given) ** 0.5,
         'r2': sklearn.r2_score(labels, predictions, **given),
         'median_absolute_error': sklearn.median_absolute_error(labels, predictions),
+        'mape': sklearn.mean_absolute_percentage_error(labels, predictions, **given),
     }
     assert evaluate(labels, predictions, weights) == pytest.approx(expected, rel=1e-3)
 
@@ -114,10 +115,69 @@ def test_scores_worked_out_by_hand():
     assert evaluate(labels, probabilities, batch=2) == pytest.approx(expected, abs=2e-3)
     found = evaluate(np.array([1, 2, 4, 7], np.float32), np.array([1, 3, 6, 3], np.float32), batch=3)
     assert found == pytest.approx(
-        {'mean_absolute_error': 7 / 4, 'rmse': (21 / 4) ** 0.5, 'r2': 1 - 21 / 21, 'median_absolute_error': 1.5},
+        {
+            'mean_absolute_error': 7 / 4,
+            'rmse': (21 / 4) ** 0.5,
+            'r2': 1 - 21 / 21,
+            'median_absolute_error': 1.5,
+            'mape': (0 + 1 / 2 + 2 / 4 + 4 / 7) / 4,
+        },
         rel=1e-3,
         abs=1e-6,
     )
+
+
+@pytest.mark.parametrize('is_weighted', [False, True])
+def test_scores_of_labels_are_those_of_scikit_learn(is_weighted):
+    sklearn = pytest.importorskip(SKLEARN)
+    random = np.random.RandomState(0)
+    labels = random.binomial(1, [0.5, 0.1, 0.8], [301, 3])
+    probabilities = np.float32(1 / (1 + np.exp(-random.normal(size=[301, 3]) - 2 * labels + 1)))
+    weights = random.uniform(0, 3, 301).astype(np.float32) if is_weighted else None
+    given, predicted = {'sample_weight': weights}, probabilities >= 0.5
+    losses = [sklearn.log_loss(labels[:, i], probabilities[:, i].astype(float), **given) for i in range(3)]
+    expected = {
+        'accuracy': np.mean([sklearn.accuracy_score(labels[:, i], predicted[:, i], **given) for i in range(3)]),
+        'exact_match': sklearn.accuracy_score(labels, predicted, **given),
+        'log_loss': np.mean(losses),
+        'f1_micro': sklearn.f1_score(labels, predicted, average='micro', **given),
+        'f1_macro': sklearn.f1_score(labels, predicted, average='macro', **given),
+        'auc': sklearn.roc_auc_score(labels, probabilities, average='macro', **given),
+        'average_precision': sklearn.average_precision_score(labels, probabilities, average='macro', **given),
+    }
+    assert evaluate(labels, probabilities, weights) == pytest.approx(expected, abs=1e-3)
+
+
+def test_scores_of_labels_worked_out_by_hand_leave_out_a_label_that_never_occurs():
+    labels = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0]])
+    probabilities = np.array([[0.9, 0.2, 0.1], [0.6, 0.4, 0.2], [0.8, 0.7, 0.3]], np.float32)
+    expected = {
+        'accuracy': 7 / 9,
+        'exact_match': 2 / 3,
+        'f1_micro': 6 / 8,  # Three right ones; four apply, four are predicted.
+        'f1_macro': (4 / 5 + 2 / 3) / 2,
+        'auc': 1,
+        'average_precision': 1,
+        'log_loss': -np.log([0.9, 0.8, 0.9, 0.4, 0.4, 0.8, 0.8, 0.7, 0.7]).mean(),
+    }
+    assert evaluate(labels, probabilities, batch=2) == pytest.approx(expected, abs=1e-3)
+    many = np.tile(probabilities, 34)  # Of more than a hundred labels, no ranks are kept.
+    assert evaluate(np.tile(labels, 34), many).keys() == expected.keys() - {'auc', 'average_precision'}
+
+
+def test_the_scores_of_each_of_several_targets_end_with_its_key():
+    with tf.Graph().as_default():
+        alone = {'a': ['f1', 'auc'], 'b': ['rmse', 'mape']}
+        labels = {'label_a': tf.constant([0, 1]), 'label_b': tf.constant([1.0, 2.0]), 'weight': tf.constant([1.0, 1.0])}
+        given = {'class_a': labels['label_a'], 'probabilities_a': tf.eye(2), 'value_b': labels['label_b']}
+        found = scores.scores(labels, given)
+    assert {f'{name}_{key}' for key, names in alone.items() for name in names} < found.keys()
+    assert all(name.endswith(('_a', '_b')) for name in found)
+
+
+def test_a_percentage_error_is_undefined_where_a_label_is_zero():
+    assert np.isnan(evaluate(np.array([1.0, 0.0]), np.array([1.0, 0.0]))['mape'])
+    assert np.isnan(evaluate(np.array([1.0, 0.0]), np.array([1.0, 2.0]))['mape'])
 
 
 def test_probabilities_may_be_of_any_precision():

@@ -1,0 +1,78 @@
+"""The targets of a dataset: one, or several, each with names of its own for labels, predictions and metrics."""
+
+from collections.abc import Mapping, Sequence
+import re
+from typing import Any, NamedTuple
+
+CLASSIFICATION, REGRESSION, MULTILABEL, SEVERAL = 'classification', 'regression', 'multilabel', 'several'
+
+
+class Target(NamedTuple):
+    """What is predicted of an example: a class, or a number.
+
+    Attributes:
+      key: ends the names of its labels, predictions and metrics, such as class_KEY; '' of the only target.
+      name: of the column or feature; '' if unknown.
+      task: CLASSIFICATION or REGRESSION.
+      num_classes, class_names: of a classification, as far as they are known.
+      mean, std: of a regression, those of the training data.
+    """
+
+    key: str = ''
+    name: str = ''
+    task: str = CLASSIFICATION
+    num_classes: int = 0
+    class_names: Sequence[str] = ()
+    mean: float = 0.0
+    std: float = 1.0
+
+    def named(self, name: str) -> str:
+        """Returns the name of a label, prediction or metric of this target: class is class_KEY."""
+        return f'{name}_{self.key}' if self.key else name
+
+
+def targets_of(metadata: Mapping[str, Any]) -> list[Target]:
+    """Returns the targets in a dataset's metadata: those of its 'targets', or one that its own items describe."""
+    return [_target(facts) for facts in metadata.get('targets') or [metadata]]
+
+
+def _target(facts):
+    given = 'target_mean' in facts
+    return Target(
+        facts.get('key', ''),
+        facts.get('name', '') if 'key' in facts else '',
+        facts.get('task') or (REGRESSION if given else CLASSIFICATION),
+        facts.get('num_classes') or 0,
+        facts.get('class_names') or (),
+        facts.get('target_mean', 0.0),
+        facts.get('target_std', 1.0),
+    )
+
+
+def is_multilabel(metadata: Mapping[str, Any]) -> bool:
+    """Whether all targets are labels that apply or not, which are predicted together."""
+    return metadata.get('task') == MULTILABEL
+
+
+def are_several(metadata: Mapping[str, Any]) -> bool:
+    """Whether there are several targets."""
+    return bool(metadata.get('targets'))
+
+
+def class_names_of(metadata: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    """Returns {key of a target of classes whose names are known: the names}; {} for labels that apply or not."""
+    found = [] if is_multilabel(metadata) else targets_of(metadata)
+    return {target.key: target.class_names for target in found if target.class_names}
+
+
+def keys_of(names: Sequence[str]) -> list[str]:
+    """Returns a distinct key for each name, of characters that names of variables and metrics may have."""
+    found: list[str] = []
+    for name in names:
+        base = re.sub(r'[^A-Za-z0-9_.\-]+', '_', name).strip('_') or 'target'
+        key, count = base, 1
+        while key in found:
+            count += 1
+            key = f'{base}_{count}'
+        found.append(key)
+    return found
