@@ -28,7 +28,16 @@ from estimator_trainer.common.own_data import (
 from estimator_trainer.common.own_data.conversions import once, silenced
 from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
 from estimator_trainer.common.own_data.held_out import is_by_class
-from estimator_trainer.common.own_data.schema import COLUMNS, TARGET, WEIGHT, check_same_columns, read_schema, schema_of
+from estimator_trainer.common.own_data.schema import (
+    COLUMNS,
+    TARGET,
+    WEIGHT,
+    by_name,
+    check_same_columns,
+    names_in,
+    read_schema,
+    schema_of,
+)
 from estimator_trainer.common.own_data.split_rows import BadRows, FileExamples, read_summary, write
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.table_facts import describe
@@ -51,7 +60,7 @@ def get_params() -> dict[str, Any]:
     return {
         'table_file': '',  # A file, or a directory of files named by their splits.
         'csv_file': '',  # The former name of table_file.
-        'target': '',  # The column to predict; optional if the schema names it, or if it is named target or label.
+        'target': '',  # The column to predict, or several, as [a,b]; optional if the schema, or its name, tells.
         'schema': '',  # A JSON file, see docs/own_data.md.
         'eval_share': 0.2,  # Of the rows of a single file.
         'group': '',  # With folds: a column whose rows of one value are in one fold, such as those of a patient.
@@ -103,7 +112,8 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
         'cycles'; those of kind categorical 'vocabulary'. The others are of kind text, target, id or weight.
       vocabulary_sizes: {'categorical': sizes}, with 1 for id 0; {} without such columns.
       moved_rows: see `SplitFile`, if a share of a single file is held out.
-      task: classification, with class_names and num_classes; or regression, with target_mean and target_std.
+      task: classification, with class_names and num_classes; or regression, with target_mean and target_std; or, of several
+        targets, several or multilabel, with 'targets', see `description.describe_targets`.
     """
     return read_json(os.path.join(_directory(data_dir, params), 'metadata.json'))
 
@@ -131,7 +141,7 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
 
 
 def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
-    """Returns the features 'numeric', 'categorical' and 'example_id', and the labels 'label' and 'weight', of a batch.
+    """Returns the features 'numeric', 'categorical' and 'example_id', and the labels, of a batch.
 
     Each is present if such columns exist; see `example_parser.parse`. In PREDICT there are no labels.
     """
@@ -187,7 +197,9 @@ def _directory(data_dir, params):
 
 def _path(data_dir, params, schema):
     names = ('target', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share', 'missing', 'decimal', 'dates', 'tokens')
-    facts = [schema.content, params.train_split, *(params[name] for name in names)]
+    (target, *others) = names_in(params.target) or ['']
+    given = {**params, 'target': params.target if others else target}
+    facts = [schema.content, params.train_split, *(given[name] for name in names)]
     facts += folds.facts(params)
     facts += ['by class'] if is_by_class(_files(params), params.metadata) else []
     return os.path.join(data_dir, f'table-{fingerprint(_given(params)[1], [file.path for file in _files(params)], facts)}')
@@ -220,7 +232,7 @@ def _described(params, schema):
     """Returns {file: table} of the splits, their metadata and its summary."""
     files, (name, path) = _files(params), _given(params)
     trained = find_split(params.train_split, name, path, files)
-    named = {params.target, *schema.roles.values(), *schema.given}
+    named = {*names_in(params.target), *by_name(schema.roles), *schema.given}
     opened = {file: open_table(file.path, named) for file in files}
     tables = {file: table for file, table in opened.items() if _is_split(file, table, opened[trained])}
     facts, text = describe(tables, trained, schema, params, is_by_class(files, params.metadata))

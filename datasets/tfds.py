@@ -25,7 +25,7 @@ from estimator_trainer.common.own_data import (
 )
 from estimator_trainer.common.own_data.example_records import Examples
 from estimator_trainer.common.own_data.folds import refuse_folds
-from estimator_trainer.common.own_data.schema import FEATURES, IMAGE, LABEL, TEXT, USUAL_LABELS, WEIGHT, read_schema
+from estimator_trainer.common.own_data.schema import FEATURES, IMAGE, LABEL, TEXT, USUAL_LABELS, WEIGHT, by_name, read_schema
 from estimator_trainer.common.own_data.splits import fingerprint
 from estimator_trainer.common.own_data.summary import of_features, to_text
 from estimator_trainer.common.own_data.tfds_directory import open_directory
@@ -132,11 +132,13 @@ def _describe(examples, found, params):
     """Returns the metadata of the features: the supervised ones, if declared, and those named in the schema."""
     schema = read_schema(params.schema, FEATURES)
     roles = {**_known_roles(found), **schema.roles}
-    _check_label(found, roles.get(LABEL, ''))
+    for label, role in by_name(roles).items():
+        if role == LABEL:
+            _check_label(found, label)
     inputs = {*(found.supervised[0] if found.supervised else found.features)} & {*found.features}
-    names = {*inputs, *roles.values(), *schema.given}
+    names = {*inputs, *by_name(roles), *schema.given}
     _log_ignored(found, names)
-    derived = {name: _given(found, name, params) for name in inputs - {*roles.values()}}
+    derived = {name: _given(found, name, params) for name in inputs - by_name(roles).keys()}
     features = {**{name: given for name, given in derived.items() if given}, **schema.given}
     merged = dataclasses.replace(schema, content={**schema.content, **roles, 'features': features})
     return example_metadata.describe(examples, merged, params, names, found.class_names)

@@ -45,6 +45,7 @@ read_labeled = example_input.read_labeled
 def get_params() -> dict[str, Any]:
     return {
         'tfrecord_dir': '',  # A directory of TFRecord files.
+        'target': '',  # The feature to predict, or several, as [a,b]; optional if the schema, or its name, tells.
         'schema': '',  # A JSON file, see docs/own_data.md.
         **tokens.get_params(),  # min_count and max_vocabulary also apply to the values of a categorical feature.
         'task': '',  # Set by the metadata.

@@ -74,6 +74,7 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
     merged = dict(values)
 
     def merge(key, value):
+        value = _as_text(value) if isinstance(values.get(key), str) and not is_path(key) else value
         _check(values, origin, key, value)
         is_number = isinstance(default_of(values, key), float) and not isinstance(value, str)
         merged[key] = float(value) if is_number else value
@@ -83,6 +84,14 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
     if 'num_epochs' in changes:  # Steps take precedence over epochs, but not those of an earlier layer.
         merged |= {name: 0 for name in ('train_steps', 'min_steps') if name not in changes}
     return merged
+
+
+def _as_text(value):
+    """Returns the text of a list of texts, as --hparams=target=[a,b] gives it; other values as they are."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
+        return value
+    is_plain = all(item and item == item.strip() and not set(item) & set(',[]"\\') for item in value)
+    return f'[{",".join(value)}]' if is_plain else json.dumps(list(value), ensure_ascii=False)
 
 
 def _check(values, origin, key, value):

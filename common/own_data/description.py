@@ -6,11 +6,12 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError, printable, show
+from estimator_trainer.common.errors import UsageError, listed, printable, show
 from estimator_trainer.common.own_data.moments import Moments
 from estimator_trainer.common.own_data.schema import CATEGORICAL, CLASSIFICATION, DATE, IMAGE, NUMERIC, REGRESSION, TEXT, Terms
 from estimator_trainer.common.own_data.values import key
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
+from estimator_trainer.common.targets import MULTILABEL, SEVERAL, keys_of
 
 _SHOWN_CLASSES, _SHOWN_LACKING = 20, 10
 
@@ -24,6 +25,48 @@ def of_kind(features: Iterable[Feature], kind: str) -> list[Feature]:
 
 def describe_classes(names: Sequence[str]) -> dict[str, Any]:
     return {'task': CLASSIFICATION, 'class_names': list(names), 'num_classes': len(names)}
+
+
+def facts_of_target(facts: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Returns the facts about a target in metadata, in which those of a single one are not apart."""
+    return next((target for target in facts.get('targets', ()) if target['name'] == name), facts)
+
+
+def describe_targets(source: str, found: Mapping[str, Mapping[str, Any]], is_multilabel: bool) -> dict[str, Any]:
+    """Returns the facts about one or several targets: of several, 'targets', each with its 'name' and 'key', and the 'task'.
+
+    All are labels that apply or not if their classes are 0 and 1, or false and true; else each is a task of its own.
+
+    Args:
+      source: of the data, for messages.
+      found: {name: facts, as of `describe_classes` or `describe_target`}, in order.
+      is_multilabel: whether the schema says so.
+
+    Raises:
+      UsageError: the schema does, but a target has other values.
+    """
+    others = {name: facts for name, facts in found.items() if not _are_labels(facts)}
+    if is_multilabel and others:
+        name, facts = next(iter(others.items()))
+        raise UsageError(
+            f'{source}: the target {name} has the values {listed(facts.get("class_names", ["of a number"]), _SHOWN_CLASSES)}, '
+            'but those of a multilabel task must be 0 and 1: correct it, or leave out the task'
+        )
+    if len(found) == 1:
+        return dict(next(iter(found.values())))
+    near = [name for name, facts in others.items() if {'0', '1'} < {*facts.get('class_names', ())}]
+    if near and len(near) < len(found):
+        values = listed(found[near[0]]['class_names'], _SHOWN_CLASSES)
+        tf.logging.warning(
+            '%s: the target %s has the values %s, so the targets are no labels that are 0 or 1: each gets a head of its own.',
+            *(source, near[0], values),
+        )
+    targets = [{'name': name, 'key': each, **facts} for each, (name, facts) in zip(keys_of([*found]), found.items())]
+    return {'task': SEVERAL if others else MULTILABEL, 'targets': targets}
+
+
+def _are_labels(facts):
+    return {*map(key, facts.get('class_names', ()))} in ({'0', '1'}, {'false', 'true'})
 
 
 def log_classes(source: str, names: Sequence[str], counts: Mapping[str, Mapping[str, int]], trained: str) -> None:
@@ -81,10 +124,10 @@ def infer_task(is_number: bool, is_integer: bool, counts: ValueCounts, max_class
     return CLASSIFICATION if is_few or not is_number else REGRESSION
 
 
-def check_learnable(source: str, terms: Terms, features: Iterable[Feature], roles: Mapping[str, str]) -> None:
-    """Raises UsageError if all features have a role."""
+def check_learnable(source: str, terms: Terms, features: Iterable[Feature], named: Iterable[str]) -> None:
+    """Raises UsageError if there are no features besides those named, which have a role."""
     if not features:
-        raise UsageError(f'{source}: there is no {terms.item} to learn from besides {", ".join(roles.values())}')
+        raise UsageError(f'{source}: there is no {terms.item} to learn from besides {", ".join(named)}')
 
 
 def describe_features(source: str, terms: Terms, features: Sequence[Feature], task: str) -> dict[str, Any]:

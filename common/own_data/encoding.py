@@ -13,10 +13,11 @@ from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.own_data import dates, examples
 from estimator_trainer.common.own_data.blocks import Block, Table
 from estimator_trainer.common.own_data.cells import are_numbers, is_missing, missing_values, to_days, to_numbers
-from estimator_trainer.common.own_data.description import Feature
+from estimator_trainer.common.own_data.description import Feature, facts_of_target
 from estimator_trainer.common.own_data.numbers import Style
 from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, LABEL, NUMERIC, REGRESSION, TARGET, TEXT, WEIGHT
 from estimator_trainer.common.own_data.values import display, key
+from estimator_trainer.common.targets import is_multilabel
 
 LEARNED = (NUMERIC, CATEGORICAL, DATE, TEXT)
 
@@ -90,7 +91,8 @@ def _reason(column, cells, facts, missing):
         return f'the {kind} is missing'
     if kind == WEIGHT and to_numbers(cells, style_of(column))[0] < 0:
         return f'a weight must not be negative, but is {cell}'
-    wanted = 'a date' if kind == DATE else 'a number' if _is_number(column, facts) else 'one of the classes'
+    classes = '0 or 1' if is_multilabel(facts) else 'one of the classes'
+    wanted = 'a date' if kind == DATE else 'a number' if _is_number(column, facts) else classes
     return f'{show(cell)} is not {wanted}'
 
 
@@ -134,7 +136,7 @@ def _stored(column, facts, missing):
     if column['kind'] == TEXT:  # A missing one has no words.
         return lambda cell: '' if cell in missing else cell
     if column['kind'] == TARGET:
-        names = {key(value): value for value in facts['class_names']}
+        names = {key(value): value for value in facts_of_target(facts, column['name'])['class_names']}
         return lambda cell: None if cell in missing else names.get(key(cell))
     if column['kind'] != CATEGORICAL:
         return lambda cell: None if cell in missing else cell
@@ -144,7 +146,7 @@ def _stored(column, facts, missing):
 
 def _is_number(column, facts):
     kind = column['kind']
-    return kind in (NUMERIC, WEIGHT) or kind == TARGET and facts['task'] == REGRESSION
+    return kind in (NUMERIC, WEIGHT) or kind == TARGET and facts_of_target(facts, column['name'])['task'] == REGRESSION
 
 
 def style_of(column: Feature) -> Style | None:

@@ -24,6 +24,7 @@ from estimator_trainer.common.own_data.schema import (
     TEXT,
     WEIGHT,
     Schema,
+    by_name,
 )
 
 _STORED = {NUMERIC: ('float', 'int64'), CATEGORICAL: ('bytes', 'int64'), IMAGE: ('bytes',), TEXT: ('bytes',)}
@@ -54,7 +55,8 @@ def infer_features(sample: Sample, schema: Schema, roles: Mapping[str, str], sou
       RunError: the examples contradict the schema.
     """
     features = []
-    for name in sorted({name for example in sample for name in example} - set(roles.values())):
+    named = by_name(roles)
+    for name in sorted({name for example in sample for name in example} - named.keys()):
         feature = _infer(name, _found(sample, name), schema.given.get(name, {}), source)
         if feature['kind'] != IGNORE:
             features.append(feature)
@@ -65,7 +67,7 @@ def infer_features(sample: Sample, schema: Schema, roles: Mapping[str, str], sou
         several = [feature['name'] for feature in of_kind(features, kind)]
         if len(several) > 1:
             raise UsageError(f'{source}: {", ".join(several)} are of kind {kind}: --hparams=schema must ignore all but one')
-    check_learnable(source, FEATURES, features, roles)
+    check_learnable(source, FEATURES, features, named)
     return features
 
 

@@ -55,7 +55,7 @@ def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], b
 
 def _label_of(path, facts):
     """Returns {name: the label of a picture as it is stored}."""
-    (label,) = of_kind(facts['features'], LABEL)
+    label = of_kind(facts['features'], LABEL)[0]
     if 'class_names' not in facts or of_kind(facts['features'], WEIGHT):
         raise RunError(f'{path}: a picture alone has no label {label["name"]}, or no weight: give TFRecord files')
     number = label_of(path, facts['class_names'])

@@ -26,7 +26,9 @@ from estimator_trainer.common.own_data.schema import (
     REGRESSION,
     TEXT,
     Schema,
+    by_name,
     find_roles,
+    names_in,
     read_schema,
 )
 from estimator_trainer.common.own_data.splits import fingerprint
@@ -42,6 +44,7 @@ def facts_path(directory: str, params: HParams) -> str:
     """Returns the path of the metadata file in a directory, which depends on these hyper-parameters."""
     names = ('image_size', 'tokens', 'min_count', 'max_vocabulary')
     facts = [read_schema(params.schema, FEATURES).content, params.train_split, *(params[name] for name in names)]
+    facts += names_in(params.get('target', ''))
     return os.path.join(directory, f'metadata-{fingerprint("", (), facts, _VERSION)}.json')
 
 
@@ -70,7 +73,8 @@ def describe(
       features: a list of {'name', 'kind', 'stored', 'values'}; those of kind numeric have 'mean' and 'std', those of kind
         categorical 'vocabulary'. The features with a role are of kind label, weight or id.
       vocabulary_sizes: {'categorical': sizes}, with 1 for id 0; {} without such features.
-      task: classification, with class_names and num_classes; or regression, with target_mean and target_std.
+      task: classification, with class_names and num_classes; or regression, with target_mean and target_std; or, of several
+        labels, several or multilabel, with 'targets', see `description.describe_targets`.
       vocabulary, vocabulary_size: of the text, if there is one.
       image_size, num_channels: of the image, if there is one.
 
@@ -78,13 +82,12 @@ def describe(
       UsageError: the schema is wrong, or needed.
       RunError: the examples are invalid.
     """
-    source, wanted = examples.source, {*schema.given, *schema.roles.values()}
+    source, wanted = examples.source, {*schema.given, *by_name(schema.roles), *names_in(params.get('target', ''))}
     sample = decode_sample(examples, names, wanted if names is None else wanted & {*names})
     found = sorted({name for example in sample for name in example})
-    roles = find_roles(schema, found, source)
+    roles = find_roles(schema, found, source, params.get('target', ''))
     features = infer_features(sample, schema, roles, source)
-    features += [describe_role(sample, role, name, source, schema.task) for role, name in roles.items()]
-    (label,) = of_kind(features, LABEL)
+    features += [describe_role(sample, role, name, source, schema.task_of(name)) for name, role in by_name(roles).items()]
     trained = profile_trained(examples, features, params, {*found} if names is None else None)
     warn_of_trained(source, trained, features)
     facts = _describe_values(trained, features, params)
@@ -93,19 +96,29 @@ def describe(
         if split != examples.trained:
             others[split] = profile_other(examples, split, features, params)
             warn_of_other(examples, split, others[split], trained, features, facts.get('vocabulary', []))
-    labels = {examples.trained: trained.labels, **{split: other.labels for split, other in others.items()}}
-    known = (class_names or {}).get(label['name']) if schema.task != REGRESSION else None
-    if label.get('is_one_hot'):
-        known = known if len(known or ()) == label['values'] else [str(i) for i in range(label['values'])]
-    label |= {'is_index': True} if known else {}
-    if not known and _find_task(trained, label, schema, source) == REGRESSION:
-        facts |= _describe_numbers(trained, label, examples)
-    else:
-        facts |= _describe_classes(labels, known, examples, label)
+    profiles = {examples.trained: trained, **others}
+    labels = {
+        label['name']: _describe_label(label, profiles, class_names or {}, schema, examples)
+        for label in of_kind(features, LABEL)
+    }
+    facts |= description.describe_targets(source, labels, schema.is_multilabel)
     facts |= description.describe_features(source, FEATURES, features, facts['task'])
     for feature in of_kind(features, IMAGE):
         facts |= {'image_size': feature['size'], 'num_channels': feature['channels']}
     return facts
+
+
+def _describe_label(label, profiles, class_names, schema, examples):
+    """Returns the facts about a label, from the profile of each split; the classes of some have known names."""
+    name, task = label['name'], schema.task_of(label['name'])
+    known = class_names.get(name) if task != REGRESSION else None
+    if label.get('is_one_hot'):
+        known = known if len(known or ()) == label['values'] else [str(i) for i in range(label['values'])]
+    label |= {'is_index': True} if known else {}
+    trained = profiles[examples.trained].labels[name]
+    if not known and _find_task(trained, label, task, schema.path, examples.source) == REGRESSION:
+        return _describe_numbers(trained, label, examples)
+    return _describe_classes({split: found.labels[name].values for split, found in profiles.items()}, known, examples, label)
 
 
 def _describe_values(trained, features, params):
@@ -117,21 +130,21 @@ def _describe_values(trained, features, params):
     return facts
 
 
-def _find_task(trained, label, schema, source):
+def _find_task(trained, label, task, path, source):
     """Returns the given or inferred task; raises UsageError if the label cannot have the given one."""
-    name, stored, labels = label['name'], label['stored'], trained.labels
+    name, stored, labels = label['name'], label['stored'], trained.values
     are_classes = (
         stored != 'float'
         or labels.is_exact
         and len(labels) <= _MAX_INTEGER_CLASSES
         and not (trained.has_fraction or trained.has_no_number)
     )
-    wrong = f'{schema.path}: task is {schema.task}, but the label {name} is {stored}'
-    if schema.task == REGRESSION and stored == 'bytes':
+    wrong = f'{path}: task is {task}, but the label {name} is {stored}'
+    if task == REGRESSION and stored == 'bytes':
         raise UsageError(f'{wrong}: write numbers as floats')
-    if schema.task == CLASSIFICATION and not are_classes:
+    if task == CLASSIFICATION and not are_classes:
         raise UsageError(f'{wrong}, with other than whole numbers or with many: write classes as int64 or text')
-    if not schema.task and stored == 'float' and are_classes and len(labels) <= _FEW:
+    if not task and stored == 'float' and are_classes and len(labels) <= _FEW:
         tf.logging.warning(
             '%s: the label %s is %s, all floats, which is taken for a number to predict, not for classes: if it is a class, '
             'set "task": "classification" in --hparams=schema=FILE',
@@ -139,7 +152,7 @@ def _find_task(trained, label, schema, source):
             name,
             ' or '.join(sorted_classes(labels.values())),
         )
-    return schema.task or description.infer_task(stored != 'bytes', stored == 'int64', labels, _MAX_INTEGER_CLASSES)
+    return task or description.infer_task(stored != 'bytes', stored == 'int64', labels, _MAX_INTEGER_CLASSES)
 
 
 def _describe_numbers(trained, label, examples):

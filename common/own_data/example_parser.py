@@ -12,7 +12,7 @@ from estimator_trainer.common.formats import encoded, images
 from estimator_trainer.common.formats.encoded import PICTURE
 from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.own_data import tokens
-from estimator_trainer.common.own_data.description import Feature, of_kind
+from estimator_trainer.common.own_data.description import Feature, facts_of_target, of_kind
 from estimator_trainer.common.own_data.moments import standardize
 from estimator_trainer.common.own_data.schema import (
     CATEGORICAL,
@@ -26,6 +26,7 @@ from estimator_trainer.common.own_data.schema import (
     WEIGHT,
 )
 from estimator_trainer.common.own_data.vocabulary import class_ids, column_ids
+from estimator_trainer.common.targets import is_multilabel
 from estimator_trainer.hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
@@ -50,12 +51,13 @@ def parse(
         features, standardized by the training data, 0 if missing, and then 1 or 0, whether missing, of those with an
         indicator; 'categorical', int32 [..., m], ids in the vocabularies, 0 if unknown or missing; 'text', int32 [..., length],
         ids of the tokens, padded with 0 to the longest; 'example_id', string [...]; each only if such features exist.
-      labels: 'label', int32 [...] for classification, float32 [...] for regression; 'weight', float32 [...], if the schema
-        names it.
+      labels: 'label', int32 [...] for classification, float32 [...] for regression, int32 [..., labels] for several that are 0
+        or 1; of other targets, such a label_KEY each; 'weight', float32 [...], if the schema names it.
     """
     stored = stored or params.metadata['features']
     parse_example = tf.io.parse_example if serialized.shape.rank else tf.io.parse_single_example
-    example = parse_example(serialized, parsing_spec(stored, mode))
+    spec = parsing_spec(stored, mode)
+    example = parse_example(serialized, spec) if spec else {}
     features = _features(example, params, stored)
     return (features, None) if mode == PREDICT else (features, _labels(example, params.metadata, stored))
 
@@ -132,8 +134,17 @@ def _features(example, params, stored):
 
 def _labels(example, facts, stored):
     """Returns the labels of a parsed example, or of a batch of them; see `parse`."""
-    (label,) = of_kind(stored, LABEL)
-    labels = {'label': _label(example[label['name']], label, facts)}
+    found = {
+        label['name']: _label(example[label['name']], label, facts_of_target(facts, label['name']))
+        for label in of_kind(stored, LABEL)
+    }
+    targets = facts.get('targets', ())
+    if is_multilabel(facts):
+        labels = {'label': tf.stack([found[target['name']] for target in targets], axis=-1)}
+    elif targets:
+        labels = {f'label_{target["key"]}': found[target['name']] for target in targets}
+    else:
+        labels = {'label': next(iter(found.values()))}
     for feature in of_kind(stored, WEIGHT):
         labels['weight'] = _checked_weight(example[feature['name']], feature['name'])
     return labels

@@ -19,15 +19,36 @@ from estimator_trainer.hparams.build import HParams
 MAX_DISTINCT = 10**6  # Values of a feature that are counted.
 
 
+class LabelProfile:
+    """The values of a label.
+
+    Attributes:
+      values: the ValueCounts; whole numbers are written as integers.
+      numbers: the Moments, of numbers.
+      has_no_number: whether it is NaN or infinite somewhere.
+      has_fraction: whether it is a number that is not whole somewhere.
+    """
+
+    def __init__(self) -> None:
+        self.values, self.numbers = ValueCounts(MAX_DISTINCT), Moments()
+        self.has_no_number = self.has_fraction = False
+
+    def update(self, values: np.ndarray) -> None:
+        """Adds values, [n]."""
+        self.values.update(_to_texts(values))
+        if values.dtype != object:
+            self.numbers.update(values)
+            is_number = np.isfinite(values)
+            self.has_no_number |= not is_number.all()
+            self.has_fraction |= bool((values[is_number] % 1).any())
+
+
 class Profile:
     """The values of a split.
 
     Attributes:
       features: {name: Moments, ValueCounts or WordCounts} of the numeric and categorical features and the text.
-      labels: the ValueCounts of the label; whole numbers are written as integers.
-      numbers: its Moments, of numbers.
-      has_no_number: whether it is NaN or infinite somewhere.
-      has_fraction: whether it is a number that is not whole somewhere.
+      labels: {name: LabelProfile}.
       count: number of examples, but of the training split.
     """
 
@@ -35,26 +56,18 @@ class Profile:
         self.features: dict[str, Any] = {feature['name']: Moments() for feature in of_kind(features, NUMERIC)}
         self.features |= {feature['name']: ValueCounts(MAX_DISTINCT) for feature in of_kind(features, CATEGORICAL)}
         self.features |= {feature['name']: tokens.WordCounts(params) for feature in of_kind(features, TEXT)}
-        self.labels, self.numbers = ValueCounts(MAX_DISTINCT), Moments()
-        self.has_no_number = self.has_fraction = False
+        self.labels = {feature['name']: LabelProfile() for feature in of_kind(features, LABEL)}
         self.count = 0
 
     def update(self, feature: Feature, values: np.ndarray) -> None:
         """Adds values of a feature or the label, [n] or [n, values], of its type."""
         if feature['kind'] == LABEL:
             one_hot = feature.get('is_one_hot')
-            self._update_label(values.reshape([-1, feature['values']]).argmax(axis=1) if one_hot else values)
+            found = values.reshape([-1, feature['values']]).argmax(axis=1) if one_hot else values
+            self.labels[feature['name']].update(found)
         else:
             is_category = feature['kind'] == CATEGORICAL
             self.features[feature['name']].update(_to_texts(values) if is_category else _with_nan(values))
-
-    def _update_label(self, values):
-        self.labels.update(_to_texts(values))
-        if values.dtype != object:
-            self.numbers.update(values)
-            is_number = np.isfinite(values)
-            self.has_no_number |= not is_number.all()
-            self.has_fraction |= bool((values[is_number] % 1).any())
 
 
 def profile_trained(examples: Examples, features: Sequence[Feature], params: HParams, known: Set[str] | None) -> Profile:
@@ -86,7 +99,7 @@ def profile_other(examples: Examples, split: str, features: Sequence[Feature], p
     counted = [feature for feature in features if feature['kind'] in (CATEGORICAL, TEXT, LABEL)]
     profile = Profile(counted, params)
     for batch in batches(examples, split, features, is_trained=False):
-        (label,) = of_kind(features, LABEL)
+        label = of_kind(features, LABEL)[0]
         profile.count += int(batch[label['name']].dense_shape[0])
         for feature in counted:
             values = batch[feature['name']]

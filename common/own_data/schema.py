@@ -1,14 +1,16 @@
 """Schema files: JSON with the kinds of columns or features, and the names of the target and other roles."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 import dataclasses
+import json
 from typing import Any
 
 from estimator_trainer.common.errors import UsageError, listed
 from estimator_trainer.common.files import read_json
+from estimator_trainer.common.targets import CLASSIFICATION, MULTILABEL, REGRESSION
 from estimator_trainer.hparams.text import nearest
 
-CLASSIFICATION, REGRESSION = TASKS = ('classification', 'regression')
+TASKS = (CLASSIFICATION, REGRESSION)
 NUMERIC, CATEGORICAL, DATE, IMAGE, TEXT, IGNORE = 'numeric', 'categorical', 'date', 'image', 'text', 'ignore'
 TARGET, LABEL, WEIGHT, ID = 'target', 'label', 'weight', 'id'  # A table calls its label the target.
 USUAL_LABELS = ('label', 'target')
@@ -63,9 +65,16 @@ class Schema:
     content: Mapping[str, Any]
     ignores_others: bool = False
 
+    def task_of(self, name: str) -> str | None:
+        """Returns the given task of a target: CLASSIFICATION, REGRESSION, or None."""
+        task = self.content.get('task')
+        found = task.get(name) if isinstance(task, Mapping) else task
+        return CLASSIFICATION if found == MULTILABEL else found
+
     @property
-    def task(self) -> str | None:
-        return self.content.get('task')
+    def is_multilabel(self) -> bool:
+        """Whether all targets were said to be labels that are 0 or 1."""
+        return self.content.get('task') == MULTILABEL
 
     @property
     def given(self) -> dict[str, dict[str, Any]]:
@@ -75,8 +84,8 @@ class Schema:
         return {name: item if isinstance(item, form) else {'kind': item} for name, item in items.items()}
 
     @property
-    def roles(self) -> dict[str, str]:
-        """{role: name}."""
+    def roles(self) -> dict[str, Any]:
+        """{role: name}; of several targets, a list of names."""
         return {role: self.content[role] for role in self.terms.roles if role in self.content}
 
 
@@ -94,24 +103,62 @@ def read_schema(path: str, terms: Terms) -> Schema:
     for key, value in content.items():
         if key not in known:
             raise UsageError(f'{path}: unknown key {key}{nearest(key, known)}; the keys are: {", ".join(known)}')
-        if not isinstance(value, dict if key == terms.items else str):
-            raise UsageError(f'{path}: {key} must be {"an object" if key == terms.items else "a string"}')
-    task = content.get('task')
-    if task is not None and task not in TASKS:
-        raise UsageError(f'{path}: task is {task}, but must be {" or ".join(TASKS)}')
+        if not _has_form(key, value, terms):
+            raise UsageError(f'{path}: {key} must be {_form_of(key, terms)}')
+    task = content.get('task', CLASSIFICATION)
+    for each in task.values() if isinstance(task, dict) else () if task == MULTILABEL else (task,):
+        if each not in TASKS:
+            also = '' if isinstance(task, dict) else f', or {MULTILABEL}'
+            raise UsageError(f'{path}: task is {each}, but must be {" or ".join(TASKS)}{also}')
     return Schema(terms, path, content)
+
+
+def _has_form(key, value, terms):
+    if key == terms.roles[0] and isinstance(value, list):
+        return bool(value) and all(isinstance(name, str) for name in value)
+    if key == 'task' and isinstance(value, dict):
+        return all(isinstance(task, str) for task in value.values())
+    return isinstance(value, dict if key == terms.items else str)
+
+
+def _form_of(key, terms):
+    if key == terms.items:
+        return 'an object'
+    return {terms.roles[0]: 'a string, or a list of strings', 'task': 'a string, or one for each target'}.get(key, 'a string')
 
 
 def schema_of(facts: Mapping[str, Any]) -> Schema:
     """Returns the schema by which a table is read as the one with this metadata was; see datasets/table.py."""
     roles = {column['kind']: column['name'] for column in facts['columns'] if column['kind'] in COLUMNS.roles}
+    targets, task = facts.get('targets', ()), facts['task']
+    if targets:
+        roles[TARGET] = [target['name'] for target in targets]
+        task = task if task == MULTILABEL else {target['name']: target['task'] for target in targets}
     kinds = {column['name']: column['kind'] for column in facts['columns'] if column['kind'] not in COLUMNS.roles}
-    content = {'columns': kinds, **roles, 'task': facts['task']}
+    content = {'columns': kinds, **roles, 'task': task}
     return Schema(COLUMNS, 'the columns of the trained model', content, ignores_others=True)
 
 
-def find_roles(schema: Schema, names: Collection[str], source: str, target: str = '') -> dict[str, str]:
+def names_in(target: str, known: Collection[str] = ()) -> list[str]:
+    """Returns the names in the hyper-parameter target: one, or those of a list such as [a,b] or, in JSON, ["a", "b"]."""
+    if target in known or not (target.startswith('[') and target.endswith(']')):
+        return [target] if target else []
+    try:
+        found = json.loads(target)
+    except ValueError:
+        found = [name.strip() for name in target[1:-1].split(',')]
+    return [*filter(None, map(str, found))]
+
+
+def by_name(roles: Mapping[str, Any]) -> dict[str, str]:
+    """Returns {name: role} of {role: name or names}."""
+    return {name: role for role, names in roles.items() for name in ([names] if isinstance(names, str) else names)}
+
+
+def find_roles(schema: Schema, names: Collection[str], source: str, target: str = '') -> dict[str, Any]:
     """Checks a schema against the data, and returns {role: name} for the label and the schema's other roles.
+
+    Of several labels, the role has a list of their names.
 
     Args:
       schema: the schema.
@@ -124,20 +171,36 @@ def find_roles(schema: Schema, names: Collection[str], source: str, target: str 
     """
     terms, path = schema.terms, schema.path
     label = terms.roles[0]
-    _check_names('--hparams=target', terms.item, filter(None, [target]), names, source)
-    _check_names(path, terms.item, [*schema.given, *schema.roles.values()], names, source)
+    targets, of_schema = names_in(target, names), [*by_name({label: schema.roles.get(label, [])})]
+    _check_names('--hparams=target', terms.item, targets, names, source)
+    _check_names(path, terms.item, [*schema.given, *by_name(schema.roles)], names, source)
+    _check_labels('--hparams=target', targets, schema)
+    _check_labels(path, schema.roles.get(label, []), schema)
     for name, given in schema.given.items():
         _check_given(f'{path}: the {terms.item} {name}', given, terms)
-    if target and schema.roles.get(label, target) != target:
-        raise UsageError(f'--hparams=target={target}: {path} names another target, {schema.roles[label]}')
+    if targets and (of_schema or targets) != targets:
+        raise UsageError(f'--hparams=target={target}: {path} names another target, {", ".join(of_schema)}')
     usual = [name for name in names if (name.lower() if terms.ignores_case else name) in USUAL_LABELS]
-    found = target or schema.roles.get(label) or (usual[0] if len(usual) == 1 else '')
+    found = targets or of_schema or (usual if len(usual) == 1 else [])
     if not found:
         raise UsageError(f'{terms.cure}: the {terms.items} of {source} are: {", ".join(names)}')
-    roles = {label: found, **{role: name for role, name in schema.roles.items() if role != label}}
-    if len(set(roles.values())) < len(roles):
+    roles = {
+        label: found if len(found) > 1 else found[0],
+        **{role: name for role, name in schema.roles.items() if role != label},
+    }
+    if len(by_name(roles)) < len(found) + len(roles) - 1:
         raise UsageError(f'{path}: {", ".join(roles)} must be different {terms.items}')
     return roles
+
+
+def _check_labels(source: str, names: Sequence[str], schema: Schema) -> None:
+    """Raises UsageError if one of several labels is named twice, or is given a kind as something to learn from."""
+    if isinstance(names, str) or len(names) < 2:
+        return
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f'{source}: {repeated[0]} is named twice')
+    if also := [name for name in names if schema.given.get(name, {}).get('kind', IGNORE) != IGNORE]:
+        raise UsageError(f'{source}: {also[0]} is a target, and {schema.path} makes it a {schema.terms.item} to learn from')
 
 
 def _check_names(path, item, names, known, source):

@@ -54,28 +54,35 @@ def survey(
     trained: SplitFile,
     split: str,
     kinds: Mapping[str, str | None],
+    targets: Collection[str],
     counted: Collection[str],
     settings: Settings,
     bad: BadRows,
-) -> tuple[dict[str, Column], dict[str, ValueCounts], dict[str, str]]:
-    """Returns {name: Column} of the training rows, {split: counts of the target} of all rows, and {name: cell} of the last row.
+) -> tuple[dict[str, Column], dict[str, dict[str, ValueCounts]], dict[str, str]]:
+    """Reads the rows of a table.
+
+    Returns:
+      {name: Column} of the training rows, {target: {split: counts of its values}} of all rows, {name: cell} of the last row.
 
     Args:
       table: the table.
       trained: its file.
       split: the one to train on.
       kinds: {name: the given kind, or None} of the columns to look at.
-      counted: those whose values are counted even if all are numbers, the target first.
+      targets: those whose values are counted in all splits.
+      counted: those whose values are counted even if all are numbers.
       settings: see `Settings`.
       bad: counts wrong rows.
     """
     profiles = {name: ColumnProfile(settings, kind, name in counted) for name, kind in kinds.items()}
-    classes = {each: ValueCounts(settings.max_distinct) for each in trained.splits}
-    target, last = table.header.index(next(iter(counted))), {}
+    classes = {name: {each: ValueCounts(settings.max_distinct) for each in trained.splits} for name in targets}
+    last: dict[str, str] = {}
     for block, rows, groups in _sound_rows(table, bad, trained):
         for each in trained.splits:
-            cells = block.columns[target].take(pa.array(rows[_chosen(trained, each, block, rows)]))
-            classes[each].add(counts(cells.filter(pa.array(~is_missing(cells, settings.missing)))))
+            indices = pa.array(rows[_chosen(trained, each, block, rows)])
+            for name, of_splits in classes.items():
+                cells = block.columns[table.header.index(name)].take(indices)
+                of_splits[each].add(counts(cells.filter(pa.array(~is_missing(cells, settings.missing)))))
         chosen = _chosen(trained, split, block, rows)
         _update(table, block, rows[chosen], groups[chosen], profiles)
         if len(rows):

@@ -1,6 +1,6 @@
 """Checks of how the columns of a table are read: errors with their place and cure, and warnings of what was decided."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 import re
 
 import tensorflow.compat.v1 as tf
@@ -18,7 +18,7 @@ _MOMENT = re.compile(
 CURE = 'its kind in --hparams=schema=FILE decides otherwise'
 
 
-def check_readings(table: Table, columns: Mapping[str, Column], target: str, max_bad_share: float) -> None:
+def check_readings(table: Table, columns: Mapping[str, Column], targets: Collection[str], max_bad_share: float) -> None:
     """Raises an error if a column can be read in two ways, or has bad cells; warns of what is not as programs write it."""
     for name, column in columns.items():
         place = f'{table.path}: column {name}'
@@ -26,7 +26,7 @@ def check_readings(table: Table, columns: Mapping[str, Column], target: str, max
             raise UsageError(f'{place}: {column.reading.wrong}')
         _check_dates(place, table, column)
         _warn_of_style(place, table, column)
-        if column.reading and column.kind in (NUMERIC, DATE) and name != target:
+        if column.reading and column.kind in (NUMERIC, DATE) and name not in targets:
             check_unread(table, column, max_bad_share)
             _warn_of_others(place, column)
         if column.kind in (CATEGORICAL, None) and not column.profile.given:

@@ -30,6 +30,7 @@ from estimator_trainer.common.own_data.schema import (
     TEXT,
     WEIGHT,
     Schema,
+    by_name,
     find_roles,
 )
 from estimator_trainer.common.own_data.split_rows import BadRows
@@ -66,30 +67,38 @@ def describe(
     """
     table, bad = tables[trained], BadRows(params.max_bad_share)
     roles = find_roles(schema, [name for name in table.header if name], table.path, params.target)
-    kinds = _given_kinds(table, schema, roles, params.get('group'))
+    named = by_name(roles)
+    targets = [name for name, role in named.items() if role == TARGET]
+    kinds = _given_kinds(table, schema, named, params.get('group'))
     settings = Settings(
         max(_MAX_DISTINCT // len(table.header), 1000), missing_values(params.missing), params.decimal, params.dates
     )
     ids = [name for name in table.header if name.lower() == ID]
-    counted = [roles[TARGET], *roles.values(), *ids]
-    look = functools.partial(survey, table, split=params.train_split, kinds=kinds, counted=counted, settings=settings)
+    look = functools.partial(
+        survey, table, split=params.train_split, kinds=kinds, targets=targets, counted=[*named, *ids], settings=settings
+    )
     found = look(trained, bad=bad)
     if params.get('folds'):
-        trained, found = _with_fold(table, trained, found, look, roles[TARGET], schema.task, settings, params)
-    elif is_by_class:
-        trained, found = _with_each_class(table, trained, found, look, roles[TARGET], schema.task)
+        trained, found = _with_fold(table, trained, found, look, targets, schema, settings, params)
+    elif is_by_class and len(targets) == 1:
+        trained, found = _with_each_class(table, trained, found, look, targets[0], schema.task_of(targets[0]))
     columns, classes, last = found
     warn_of_totals(table, columns, last)
-    check_readings(table, columns, roles[TARGET], params.max_bad_share)
-    wanted = {roles[TARGET], *(name for name, column in columns.items() if column.kind == CATEGORICAL)}
+    check_readings(table, columns, targets, params.max_bad_share)
+    wanted = {*targets, *(name for name, column in columns.items() if column.kind == CATEGORICAL)}
     others = {
         file.splits[0]: count_values(other, wanted, settings, bad) for file, other in tables.items() if other is not table
     }
-    classes |= {split: values[roles[TARGET]] for split, values in others.items() if roles[TARGET] in values}
+    for name in targets:
+        classes[name] |= {split: values[name] for split, values in others.items() if name in values}
     facts: dict[str, Any] = {'missing': list(params.missing)} if params.missing else {}
     facts |= {'moved_rows': sorted(trained.moved)} if is_by_class else {}
-    facts |= _describe_target(columns[roles[TARGET]], classes, params.train_split, table, schema.task, bad.max_share)
-    features = _describe_columns(table, columns, schema, roles, params, facts)
+    found_targets = {
+        name: _describe_target(columns[name], classes[name], params.train_split, table, schema.task_of(name), bad.max_share)
+        for name in targets
+    }
+    facts |= description.describe_targets(table.path, found_targets, schema.is_multilabel)
+    features = _describe_columns(table, columns, schema, named, params, facts)
     if texts := [feature['name'] for feature in features if feature['kind'] == TEXT]:
         words = tokens.WordCounts(params)
         for cells in trained_cells(table, trained, params.train_split, texts, settings.missing):
@@ -97,24 +106,25 @@ def describe(
         facts |= words.describe(params)
     _warn_of_unknown_values(tables, others, features)
     facts |= description.describe_features(table.path, COLUMNS, features, facts['task'])
-    return facts, summarize(table.path, columns, facts, classes)
+    return facts, summarize(table.path, columns, facts, classes[targets[0]])
 
 
 def _with_each_class(table, trained, found, look, target, task):
     """Returns the file with the rows that `by_class` moves, if the target has classes, and what look(file, bad) finds then."""
-    columns, classes, _ = found
+    columns, classes = found[0], found[1][target]
     if _task_of(columns[target], classes, task) != CLASSIFICATION:
         return trained, found
     moved = by_class(trained, classes, functools.partial(rows_of, table, target))
     return moved, found if moved == trained else look(moved, bad=BadRows(1))
 
 
-def _with_fold(table, trained, found, look, target, task, settings, params):
-    """Returns the file with the rows of its fold moved, and what look(file, bad) finds then."""
+def _with_fold(table, trained, found, look, targets, schema, settings, params):
+    """Returns the file with the rows of its fold moved, and what look(file, bad) finds then; by class if it is one target's."""
     columns, classes, _ = found
-    has_classes = _task_of(columns[target], classes, task) == CLASSIFICATION
+    (target, *others) = targets
+    is_by_class = not others and _task_of(columns[target], classes[target], schema.task_of(target)) == CLASSIFICATION
     rows = grouped_rows(table, target, params.get('group', ''), settings.missing)
-    moved = folds.with_fold(trained, rows if has_classes else ((number, '', group) for number, _, group in rows), params)
+    moved = folds.with_fold(trained, rows if is_by_class else ((number, '', group) for number, _, group in rows), params)
     return moved, look(moved, bad=BadRows(1))
 
 
@@ -126,14 +136,14 @@ def _warn_of_unknown_values(tables, others, features):
                 warn_of_unknown(f'values of column {feature["name"]}', feature['vocabulary'], values.counts(), table.path)
 
 
-def _given_kinds(table, schema, roles, group=''):
+def _given_kinds(table, schema, named, group=''):
     """Returns {name: its given kind, or None} of the columns to look at; warns of a column of row numbers.
 
     A column of groups is none of them unless its kind is given: to evaluation, each of its values is new.
     """
-    if group and (group not in table.header or group == roles[TARGET]):
+    if group and (group not in table.header or named.get(group) == TARGET):
         reason = (
-            'is the target' if group in table.header else f'is no column of {table.path}, which has: {listed(table.header, 20)}'
+            'is a target' if group in table.header else f'is no column of {table.path}, which has: {listed(table.header, 20)}'
         )
         raise UsageError(f'group={group} {reason}: name the column whose values must not be in two folds')
     given = {name: item['kind'] for name, item in schema.given.items()}
@@ -141,7 +151,7 @@ def _given_kinds(table, schema, roles, group=''):
     for name in table.header:
         if not name:
             tf.logging.warning('%s: a column without a name is ignored.', table.path)
-        elif name in roles.values():
+        elif name in named:
             kinds[name] = None
         elif name == group and name not in given:
             tf.logging.info('%s: the column %s is not learned from: it has the groups of folds; %s.', table.path, name, CURE)
@@ -227,11 +237,11 @@ def _imprecise(place, numbers):
 
 
 def _describe_columns(table, columns, schema, roles, params, facts):
-    """Returns the features, then the columns with a role, including an id if one is found."""
+    """Returns the features, then the columns with a role, {name: role}, including an id if one is found."""
     named = {**roles, **_find_id(columns, schema, roles)}
     features = []
     for name, column in columns.items():
-        if name in named.values():
+        if name in named:
             continue
         if column.kind is None:
             reason = 'it has a different value in each row' if column.profile.num_present else 'it is empty'
@@ -241,7 +251,7 @@ def _describe_columns(table, columns, schema, roles, params, facts):
         if column.kind == NUMERIC and (wrong := _imprecise(f'{table.path}: column {name}', column.numbers)):
             tf.logging.warning('%s', wrong)
     description.check_learnable(table.path, COLUMNS, features, named)
-    return features + [_with_role(columns[name], role, facts) for role, name in named.items()]
+    return features + [_with_role(columns[name], role, facts) for name, role in named.items()]
 
 
 def _feature(column: Column, params: HParams) -> description.Feature:
@@ -260,7 +270,7 @@ def _feature(column: Column, params: HParams) -> description.Feature:
 
 
 def _with_role(column, role, facts):
-    is_number = role == WEIGHT or role == TARGET and facts['task'] == REGRESSION
+    is_number = role == WEIGHT or role == TARGET and description.facts_of_target(facts, column.name)['task'] == REGRESSION
     return {'name': column.name, 'kind': role, **(_style(column) if is_number else {})}
 
 
@@ -270,7 +280,7 @@ def _style(column):
 
 
 def _find_id(columns: Mapping[str, Column], schema: Schema, roles: Mapping[str, str]) -> dict[str, str]:
-    """Returns {ID: name} of a column with such a name and a different value in each row; {} if there is none."""
-    given = {*schema.given, *roles.values()}
+    """Returns {name: ID} of a column with such a name and a different value in each row; {} if there is none."""
+    given = {*schema.given, *roles}
     found = [name for name, column in columns.items() if name.lower() == ID and name not in given and column.profile.identifies]
-    return {ID: found[0]} if found and ID not in roles else {}
+    return {found[0]: ID} if found and ID not in roles.values() else {}

@@ -5,6 +5,7 @@ import datetime
 from typing import Any
 
 from estimator_trainer.common.own_data import summary
+from estimator_trainer.common.own_data.description import facts_of_target
 from estimator_trainer.common.own_data.schema import CATEGORICAL, COLUMNS, DATE, NUMERIC, TARGET, TEXT, WEIGHT
 from estimator_trainer.common.own_data.summary import Line
 from estimator_trainer.common.own_data.survey import Column
@@ -21,7 +22,7 @@ def summarize(path: str, columns: Mapping[str, Column], facts: Mapping[str, Any]
       path: of its file.
       columns: of the training rows.
       facts: the metadata.
-      classes: {split: counts of the values of the target}.
+      classes: {split: counts of the values of the first target}.
     """
     rows = ', '.join(f'{counts.total:,} in {split}' for split, counts in classes.items())
     kinds = {column['name']: column['kind'] for column in facts['columns']}
@@ -40,8 +41,9 @@ def _line(column, kind, facts):
 
 def _content(column, kind, facts):
     numbers, values = column.numbers, column.values
-    if kind == TARGET and 'class_names' in facts:
-        names = {key(name): name for name in facts['class_names']}  # They have the commonest spelling in all splits.
+    class_names = facts_of_target(facts, column.name).get('class_names') if kind == TARGET else None
+    if class_names:
+        names = {key(name): name for name in class_names}  # They have the commonest spelling in all splits.
         counts = {names.get(key(value), value): count for value, count in values.merged().items()}
         return summary.of_counts(counts, 'classes', names.values())
     if kind in (NUMERIC, TARGET, WEIGHT) and column.is_number:
