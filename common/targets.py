@@ -28,7 +28,12 @@ class Target(NamedTuple):
 
     def named(self, name: str) -> str:
         """Returns the name of a label, prediction or metric of this target: class is class_KEY."""
-        return f'{name}_{self.key}' if self.key else name
+        return with_key(name, self.key)
+
+
+def with_key(name: str, key: str) -> str:
+    """Returns the name of a label, prediction or metric of the target with a key."""
+    return f'{name}_{key}' if key else name
 
 
 def targets_of(metadata: Mapping[str, Any]) -> list[Target]:
@@ -63,6 +68,11 @@ def class_names_of(metadata: Mapping[str, Any]) -> dict[str, Sequence[str]]:
     """Returns {key of a target of classes whose names are known: the names}; {} for labels that apply or not."""
     found = [] if is_multilabel(metadata) else targets_of(metadata)
     return {target.key: target.class_names for target in found if target.class_names}
+
+
+def label_names_of(metadata: Mapping[str, Any]) -> list[str]:
+    """Returns the names of labels that apply or not, in the order of their predictions; [] for other targets."""
+    return [target.name for target in targets_of(metadata)] if is_multilabel(metadata) else []
 
 
 def keys_of(names: Sequence[str]) -> list[str]:

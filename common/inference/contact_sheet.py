@@ -39,17 +39,19 @@ class ContactSheet:
 
     Args:
       class_names: the names of the classes, if known; else their numbers are shown.
+      label_names: those of labels that apply or not, of which the sheet then shows the predicted ones.
 
     Raises:
       UsageError: there is no such directory.
     """
 
-    def __init__(self, path: str, class_names: Sequence[str] | None = None):
+    def __init__(self, path: str, class_names: Sequence[str] | None = None, label_names: Sequence[str] = ()):
         directory = os.path.dirname(path) or '.'
         if not tf.io.gfile.isdir(directory):
             raise UsageError(f'--visualize={path}: there is no directory {directory}')
         self._path = path
         self._class_names = class_names
+        self._label_names = label_names
         self._tiles: list[_Tile] = []
 
     def add(self, prediction: Prediction) -> None:
@@ -64,7 +66,13 @@ class ContactSheet:
         if image is None or image.ndim != 3 or image.shape[2] not in (1, 3):
             raise UsageError('--visualize: the dataset has no feature image of shape [height, width, 1 or 3]')
         number, label = _class_of(prediction.values.get('class')), _class_of(prediction.label)
-        if number is None:
+        if self._label_names:
+            found = prediction.to_json(label_names=self._label_names)
+            predicted, label = found['predicted'], found.get('label')
+            is_right = None if label is None else predicted == label
+            shown = '' if is_right in (None, True) else _listed(label)
+            tile = _Tile(image, _listed(predicted), '', shown, is_right, _name(prediction, len(self._tiles)))
+        elif number is None:
             tile = _Tile(image, _first_value(prediction), '', '', None, _name(prediction, len(self._tiles)))
         else:
             label = _folder_label(prediction, self._class_names) if label is None else label
@@ -90,6 +98,10 @@ class ContactSheet:
         content = io.BytesIO()
         sheet.save(content, 'png')
         write(self._path, content.getvalue())
+
+
+def _listed(labels):
+    return ', '.join(labels) or 'none'
 
 
 def _class_of(value):

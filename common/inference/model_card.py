@@ -95,8 +95,8 @@ def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
 
     Optional items of the card are 'quantize', a choice of --quantize; 'decision_threshold', the least probability with which
     class 1 is predicted; 'inputs' and 'outputs', {name: {'dtype', 'shape'}}; 'preparation', as of `input_parts` of a dataset
-    module, if the inputs are prepared; 'example', lines of Python; and 'comparison', {name: value}, or a text that says why
-    there is none.
+    module, if the inputs are prepared; 'example', lines of Python; 'comparison', {name: value}, or a text that says why
+    there is none; and 'targets', of a dataset with several.
     """
     hparams, metrics = card['hparams'], card['metrics']
     chosen = {name: value for name, value in hparams.items() if name not in DEFAULTS or HParams(DEFAULTS)[name] != value}
@@ -106,6 +106,7 @@ def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
     facts = {
         'Global step': card['global_step'],
         **({f'{len(class_names)} classes': shown} if class_names else {}),
+        **{f'target {target["name"]}': _target_text(target) for target in card.get('targets', ())},
         **({'Quantization': card['quantize']} if card.get('quantize') else {}),
         **({'Decision threshold': f'{card["decision_threshold"]:.6g}'} if card.get('decision_threshold') else {}),
         'SHA-256 of the training data': card['data_sha256'] or 'unknown',
@@ -123,6 +124,14 @@ def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
         _table(('package', 'version'), card['versions'].items()),
     ]
     return '\n\n'.join(parts) + '\n'
+
+
+def _target_text(target):
+    """Returns what one of several targets is, and which outputs are its."""
+    outputs = f'the outputs that end with _{target["key"]}'
+    if card_names := target.get('class_names'):
+        return f'{len(card_names)} classes: {listed(card_names, _MAX_CLASSES)}; {outputs}'
+    return f'a number; {outputs}' if 'target_mean' in target else 'a label: its place in probabilities and predicted'
 
 
 def _about_file(card):

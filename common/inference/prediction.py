@@ -1,6 +1,6 @@
 """Predictions for the examples of a split or of files, one by one."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import itertools
@@ -20,6 +20,7 @@ from estimator_trainer.common.pipeline.input import label_batches, make_input_fn
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 from estimator_trainer.common.records import shards
 from estimator_trainer.common.records.elements import INFINITE, iterate, opened
+from estimator_trainer.common.targets import are_several, is_multilabel, targets_of, with_key
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 
@@ -29,7 +30,7 @@ class Prediction:
     """The predictions {name: array} for one example, identified by `fields`, or its error.
 
     image is the example's feature of this name, float32 or uint8 [height, width, channels], if it has one; label is its label,
-    if that is known; inputs are the features, of an `input_fn`, that are single values.
+    if that is known, {name: label} of several targets, or [labels] of those that are 0 or 1; inputs are the features, of an `input_fn`, that are single values.
     """
 
     fields: dict[str, Any]
@@ -39,17 +40,37 @@ class Prediction:
     label: Any = None
     inputs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-    def to_json(self, class_names: list[str] | None = None) -> dict[str, Any]:
-        """Returns JSON values: the fields, the label, then the error or the predictions; classes with their names."""
+    def to_json(
+        self, class_names: Sequence[str] | Mapping[str, Sequence[str]] | None = None, label_names: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """Returns JSON values: the fields, the label, then the error or the predictions.
+
+        Args:
+          class_names: the names of the classes, which are added; or {key of a target: names}.
+          label_names: those of labels that apply or not, which take the place of their numbers.
+        """
         if self.error:
             return {**self.fields, 'error': str(self.error)}
-        line = {**self.fields, **({} if self.label is None else {'label': _exact(self.label)})}
+        labels = self.label if isinstance(self.label, Mapping) else {} if self.label is None else {'label': self.label}
+        line = {**self.fields, **{name: _exact(label) for name, label in labels.items()}}
         line |= {name: to_json(self.values[name]) for name in sorted(self.values)}
-        for name in ('label', 'class'):
-            number = line.get(name)
-            if class_names and type(number) is int and 0 <= number < len(class_names):
-                line[f'{name}_name'] = class_names[number]
-        return line
+        for key, names in (class_names if isinstance(class_names, Mapping) else {'': class_names or ()}).items():
+            for name in ('label', 'class'):
+                number = line.get(with_key(name, key))
+                if type(number) is int and 0 <= number < len(names):
+                    line[with_key(f'{name}_name', key)] = names[number]
+        return line | _with_names(line, label_names)
+
+
+def _with_names(line, label_names):
+    """Returns the items of a line that have a value for each of several labels, with the names of these."""
+    found: dict[str, Any] = {}
+    for name in ('label', 'predicted', 'probabilities') if label_names else ():
+        values = line.get(name)
+        if isinstance(values, list) and len(values) == len(label_names):
+            pairs = dict(zip(label_names, values))
+            found[name] = pairs if name == 'probabilities' else [label for label, value in pairs.items() if value]
+    return found
 
 
 def _exact(label):
@@ -107,23 +128,32 @@ def _batch_size(source, values):
 def read_labels(source: DataSource, split: str) -> Iterator[Any]:
     """Yields the label of each example of a split, in the order of `predict_split`; None, without end, where it is unknown.
 
-    A label is a scalar, named label, or the only one besides the weight.
+    A label is a scalar, named label, or the only one besides the weight; {name: label} of several targets; [labels] of labels
+    that are 0 or 1.
     """
     done = 0
     try:
         with opened(lambda: label_batches(source, source.read(split))) as (session, batches):
             specs = batches.element_spec[1]
-            found = labeled_batches.label_of(
-                [name for name, spec in specs.items() if isinstance(spec, tf.TensorSpec) and spec.shape.rank == 1]
-            )
-            for _, labels in iterate(session, batches) if found else ():
-                for label in labels[found]:
-                    yield label
+            names = _label_names(specs, source.params.metadata)
+            for _, labels in iterate(session, batches) if names else ():
+                for label in zip(*(labels[name] for name in names)):
+                    yield label[0] if len(names) == 1 else dict(zip(names, label))
                     done += 1
     except Exception as error:  # A split to predict may have no labels, for which a module may raise anything.
         log = tf.logging.warning if done else tf.logging.info
         log('The split %s has no labels from example %d on: %s', split, done, first_line(error))
     yield from itertools.repeat(None)
+
+
+def _label_names(specs, metadata):
+    """Returns the names of the labels, of which there are several if there are as many targets."""
+    if are_several(metadata):
+        wanted = {'label'} if is_multilabel(metadata) else {target.named('label') for target in targets_of(metadata)}
+        return [name for name in specs if name in wanted]
+    scalars = [name for name, spec in specs.items() if isinstance(spec, tf.TensorSpec) and spec.shape.rank == 1]
+    label = labeled_batches.label_of(scalars)
+    return [label] if label else []
 
 
 def _places(source, split):

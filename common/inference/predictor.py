@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import os
 import threading
+import types
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from estimator_trainer.common.products import LARGE, largest_product
 from estimator_trainer.common.storage.best_checkpoint import best_record, find_best, intact_best
 from estimator_trainer.common.storage.checkpoints import latest_intact
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
+from estimator_trainer.common.targets import with_key
 
 ModeKeys = tf.estimator.ModeKeys
 # In a small network, to pass the work of one example from thread to thread takes longer than to do it, so a session with one
@@ -36,7 +38,7 @@ class Predictor:
       make_features: function from the inputs, {name: tensor}, to the features; by default the identity.
       make_batch: function from the argument of `predict` to {name: array [batch, ...]} of the inputs, and whether that is a
         single example; it raises ValueError. By default `predict` takes such arrays.
-      class_names: adds 'class_name', str, to predictions of a 'class'.
+      class_names: {key of a target: names}, as of `class_names_of`; adds 'class_name', str, to predictions of a 'class'.
       follows_best: whether `reload` loads the best checkpoint of the model's directory by default, not the latest.
       answers_one: whether a small network is loaded twice, to predict single examples faster.
 
@@ -51,7 +53,7 @@ class Predictor:
         checkpoint_path: str,
         make_features: Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]] = dict,
         make_batch: Callable[[Any], tuple[dict[str, np.ndarray], bool]] | None = None,
-        class_names: Sequence[str] = (),
+        class_names: Mapping[str, Sequence[str]] = types.MappingProxyType({}),
         follows_best: bool = False,
         answers_one: bool = True,
     ):
@@ -157,12 +159,13 @@ class Predictor:
         return arrays
 
     def with_names(self, found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the predictions of a batch with 'class_name', if the classes have names."""
-        number = found.get('class')
-        if not self.class_names or number is None or number.ndim != 1 or number.dtype.kind not in 'iu':
-            return found
-        names = self.class_names
-        return {**found, 'class_name': np.array([names[i] if 0 <= i < len(names) else '' for i in number.tolist()], object)}
+        """Returns the predictions of a batch with 'class_name' of each target whose classes have names."""
+        for key, names in self.class_names.items():
+            number = found.get(with_key('class', key))
+            if number is not None and number.ndim == 1 and number.dtype.kind in 'iu':
+                texts = [names[i] if 0 <= i < len(names) else '' for i in number.tolist()]
+                found = {**found, with_key('class_name', key): np.array(texts, object)}
+        return found
 
     def reload(self, checkpoint_path: str | None = None) -> str:
         """Loads a checkpoint, by default the newest intact one of the model's directory, and returns its path.

@@ -8,6 +8,7 @@ from estimator_trainer.common.inference import pictures, rows
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.inference.signatures import DEFAULT, EXAMPLES, join, signatures_of
 from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.targets import class_names_of
 
 
 def make_predictor(
@@ -19,7 +20,7 @@ def make_predictor(
       checkpoint_path, follows_best: see Predictor.
     """
     make = functools.partial(Predictor, estimator, checkpoint_path=checkpoint_path, follows_best=follows_best)
-    names, signatures = source.params.metadata.get('class_names', ()), signatures_of(source)
+    names, signatures = class_names_of(source.params.metadata), signatures_of(source)
     default = signatures[DEFAULT]
     if source.has_images():
         used = [default, *([signatures[EXAMPLES]] if source.reads_input() else [])]
@@ -35,5 +36,5 @@ def make_predictor(
 
 def example_predictor(estimator: tf.estimator.Estimator, source: DataSource, checkpoint_path: str) -> Predictor:
     """Returns a Predictor of a model's checkpoint that takes {'examples': serialized tf.train.Examples [batch]}."""
-    signature, names = signatures_of(source)[EXAMPLES], source.params.metadata.get('class_names', ())
+    signature, names = signatures_of(source)[EXAMPLES], class_names_of(source.params.metadata)
     return Predictor(estimator, signature.specs, checkpoint_path, signature.to_features, class_names=names)

@@ -150,10 +150,12 @@ def _ranked(ranks, num_classes):
     found = _means_over_ranks(ranks)
     if num_classes == 2:
         true_positives, false_positives = _from_each_rank(ranks[0, 1]), _from_each_rank(ranks[0, 0])
-        f1 = 2 * true_positives / (ranks[0, 1].sum() + true_positives + false_positives)
+        num_positives = ranks[0, 1].sum()
+        f1 = 2 * true_positives / (num_positives + true_positives + false_positives)
         best = RANKS - 1 - f1[::-1].argmax()  # The highest of equal ones: that of an example.
         found |= {'best_f1': f1.max(), 'best_f1_threshold': 1 / (1 + np.exp(-np.mean(scores_of(best - 1, best))))}
-        found |= {'best_f1_precision': precision[0, best], 'best_f1_recall': true_positives[0, best] / num_positives[0]}
+        found['best_f1_precision'] = true_positives[best] / (true_positives[best] + false_positives[best])
+        found['best_f1_recall'] = true_positives[best] / num_positives
     return found
 
 

@@ -29,6 +29,7 @@ from estimator_trainer.common.serving.served import form_of_export
 from estimator_trainer.common.storage import checkpoints, export_versions
 from estimator_trainer.common.storage.export_versions import SAVED_MODEL
 from estimator_trainer.common.storage.restore import CheckpointGone
+from estimator_trainer.common.targets import are_several, is_multilabel, label_names_of
 
 _FILES: Mapping[str, Any] = {'onnx': onnx_file, 'tflite': tflite_file}
 _CALIBRATED = 512  # Examples that tell the ranges of activations.
@@ -248,6 +249,15 @@ def _add_card(experiment, checkpoint, directory, name, facts, specs=None, form=N
     card = make_card(estimator.model_dir, checkpoints.global_step(checkpoint), params, saved.sha256 if saved else None)
     facts = {**facts, 'decision_threshold': threshold_of(experiment, checkpoint)}
     tf.io.gfile.makedirs(directory)
-    with card_files({**card, **facts}, params.metadata.get('class_names'), name, specs, form) as files:
+    with card_files(
+        {**card, **facts, **_targets(params.metadata)}, params.metadata.get('class_names'), name, specs, form
+    ) as files:
         for file, path in files.items():
             tf.io.gfile.copy(path, os.path.join(directory, file))
+
+
+def _targets(metadata):
+    """Returns the item of a card about several targets; {} of one."""
+    if is_multilabel(metadata):
+        return {'targets': [{'name': name} for name in label_names_of(metadata)]}
+    return {'targets': metadata['targets']} if are_several(metadata) else {}

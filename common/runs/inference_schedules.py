@@ -20,6 +20,7 @@ from estimator_trainer.common.runs import chosen_checkpoint
 from estimator_trainer.common.runs.decision import decided
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import checkpoints
+from estimator_trainer.common.targets import class_names_of, label_names_of
 
 
 def predict(experiment: Experiment) -> dict[str, Any]:
@@ -51,10 +52,11 @@ def write_predictions(
 ) -> dict[str, Any]:
     """Writes the predictions of a checkpoint to a file, and, for --visualize, to a picture; returns the result."""
     options = experiment.options
-    class_names = experiment.source.params.metadata.get('class_names')
+    metadata = experiment.source.params.metadata
+    class_names, label_names = class_names_of(metadata), label_names_of(metadata)
     sheet = None
     if options.visualize:
-        sheet = ContactSheet(options.visualize, class_names)
+        sheet = ContactSheet(options.visualize, class_names.get(''), label_names)
     errors = []
     total = 0
     with atomic_path(path) as part, tf.io.gfile.GFile(part, 'w') as file:
@@ -64,7 +66,7 @@ def write_predictions(
                 errors.append(prediction.error)
             elif sheet:
                 sheet.add(prediction)
-            file.write(dumps(prediction.to_json(class_names)) + '\n')
+            file.write(dumps(prediction.to_json(class_names, label_names)) + '\n')
         if not total:
             raise UsageError(f'--input={options.input}: has no examples')
         if len(errors) == total:

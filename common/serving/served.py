@@ -19,6 +19,7 @@ from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.serving.batching import Arrays, Batcher, size_of
 from estimator_trainer.common.serving.form import form_of
 from estimator_trainer.common.serving.rest import Inputs, Request, Signature
+from estimator_trainer.common.targets import class_names_of, with_key
 
 MAX_PIXELS = 50_000_000  # Decoded, 150 MB.
 MAX_EXAMPLES = 64  # In a batch of several requests.
@@ -175,9 +176,9 @@ def is_per_example(spec: tf.TensorSpec) -> bool:
 def _signatures(source, predictor):
     """Returns {name: Signature} as an export has them; for pictures, the default takes files, too."""
     found, specs = signatures_of(source), predictor.prediction_specs
-    metadata = source.params.metadata
-    has_names = bool(metadata.get('class_names')) and 'class' in specs and specs['class'].shape.rank == 1
-    outputs = {**specs, **({'class_name': tf.TensorSpec([None], tf.string)} if has_names else {})}
+    named = [key for key in class_names_of(source.params.metadata) if with_key('class', key) in specs]
+    named = [key for key in named if specs[with_key('class', key)].shape.rank == 1]
+    outputs = {**specs, **{with_key('class_name', key): tf.TensorSpec([None], tf.string) for key in named}}
     signatures = {SIGNATURE: Signature(inputs_of(source), outputs)}
     if PICTURES in found:
         signatures[f'{PICTURES}:{SIGNATURE}'] = signatures[SIGNATURE]
