@@ -15,8 +15,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range, listed
-from estimator_trainer.common.formats import class_folders, encoded, image_records, images
-from estimator_trainer.common.formats.picture_files import FileList, Pictures, decode, read_picture
+from estimator_trainer.common.formats import class_folders, encoded, image_records, images, stored_pictures
+from estimator_trainer.common.formats.picture_files import FileList, Pictures, read_picture
 from estimator_trainer.common.own_data.description import log_classes
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.records import records
@@ -26,7 +26,6 @@ image_features = image_records.image_features
 feature_columns = image_records.feature_columns
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in images.SUFFIXES)
 OWN_FOLDS = True
-_RATIOS = (1, 2, 4, 8)  # Reductions at which JPEG files can be decoded.
 _DARK = (
     'have 16 bits, but so small values that 8 bits leave them black or nearly so: multiply the values of all pictures, those '
     'to predict too, by the same factor'
@@ -193,40 +192,15 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
 
     In PREDICT there are no labels, and only 'image' is required.
     """
-    spec: dict[str, Any] = {
-        'image': tf.io.FixedLenFeature([], tf.string),
-        'height': tf.io.FixedLenFeature([], tf.int64, 0),
-        'width': tf.io.FixedLenFeature([], tf.int64, 0),
-        'orientation': tf.io.FixedLenFeature([], tf.int64, 1),
-        'id': tf.io.FixedLenFeature([], tf.string, ''),
-    }
+    spec = {**stored_pictures.spec(), 'id': tf.io.FixedLenFeature([], tf.string, '')}
     if mode != tf.estimator.ModeKeys.PREDICT:
         spec['label'] = tf.io.FixedLenFeature([], tf.int64)
     example = tf.io.parse_single_example(serialized, spec)
-    image = _resized(example['image'], example['height'], example['width'], params)
-    image = encoded.turn(image, example['orientation'])
-    features = {'image': image / 255, 'example_id': example['id']}
+    image = stored_pictures.to_square(example, params.image_size, params.num_channels)
+    features = {'image': image, 'example_id': example['id']}
     if mode == tf.estimator.ModeKeys.PREDICT:
         return features, None
     return features, {'label': tf.cast(example['label'], tf.int32)}
-
-
-def _resized(content, height, width, params):
-    """Returns an image file, squashed to a square, as float32 [image_size, image_size, num_channels] from 0 to 255.
-
-    For speed, decodes a JPEG file at the largest reduction with enough pixels. Its size is then rounded up, which moves its
-    content by less than a pixel.
-
-    Args:
-      content: string, the file.
-      height: int64, of the file's image; 0 if unknown.
-      width: like height.
-      params: hyper-parameters.
-    """
-    short_side = tf.minimum(height, width)
-    index = tf.reduce_sum([tf.cast(short_side >= params.image_size * ratio, tf.int32) for ratio in _RATIOS[1:]])
-    image = tf.switch_case(index, [functools.partial(decode, content, ratio, params.num_channels) for ratio in _RATIOS])
-    return images.squash(tf.ensure_shape(image, [None, None, params.num_channels]), params.image_size)
 
 
 def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
@@ -237,18 +211,7 @@ def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
 
 def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Returns {'image': float32 [batch, image_size, image_size, num_channels] in [0, 1]} of image files, as `parse` does."""
-
-    def prepare_one(content):
-        height, width = encoded.size(content)
-        image = tf.cond(
-            height > 0,
-            lambda: _resized(content, height, width, params),
-            lambda: images.squash(encoded.decode(content, params.num_channels), params.image_size),
-        )
-        return encoded.turn(image, encoded.orientation(content)) / 255
-
-    shape = [params.image_size, params.image_size, params.num_channels]
-    return {'image': tf.map_fn(prepare_one, raw['image'], fn_output_signature=tf.TensorSpec(shape, tf.float32))}
+    return {'image': stored_pictures.files_to_squares(raw['image'], params.image_size, params.num_channels)}
 
 
 @functools.cache

@@ -21,15 +21,18 @@ from estimator_trainer.common.own_data import (
     folds,
     named_columns,
     numbers,
+    picture_column,
     preparation,
     raw_columns,
     tokens,
 )
 from estimator_trainer.common.own_data.conversions import once, silenced
+from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
 from estimator_trainer.common.own_data.held_out import is_by_class
 from estimator_trainer.common.own_data.schema import (
     COLUMNS,
+    IMAGE,
     TARGET,
     WEIGHT,
     by_name,
@@ -161,7 +164,8 @@ def feature_columns(params: HParams) -> list[Any]:
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'line': number}, record) for the rows of a table, with or without the target; an error for an invalid row."""
     table = _open(path, params)
-    yield from read_rows(table, make_encoder(table, params.metadata, has_labels=False), params.metadata['columns'])
+    encode = _encoder(table, params.metadata, has_labels=False)
+    yield from read_rows(table, encode, params.metadata['columns'], max_rows=_max_rows(params.metadata))
 
 
 def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
@@ -170,8 +174,16 @@ def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], b
     required = [column['name'] for column in params.metadata['columns'] if column['kind'] in (TARGET, WEIGHT)]
     if missing := [name for name in required if name not in table.header]:
         raise UsageError(f'{path}: has no column {", ".join(missing)}, which evaluation requires')
-    encode = make_encoder(table, params.metadata, has_labels=True)
-    yield from read_rows(table, encode, params.metadata['columns'], skips_empty=True)
+    encode = _encoder(table, params.metadata, has_labels=True)
+    yield from read_rows(table, encode, params.metadata['columns'], skips_empty=True, max_rows=_max_rows(params.metadata))
+
+
+def _encoder(table, facts, has_labels):
+    return picture_column.with_pictures(make_encoder(table, facts, has_labels), table, facts)
+
+
+def _max_rows(facts):
+    return picture_column.MAX_ROWS if of_kind(facts['columns'], IMAGE) else None
 
 
 def _open(path, params):
@@ -202,7 +214,10 @@ def _path(data_dir, params, schema):
     facts = [schema.content, params.train_split, *(given[name] for name in names)]
     facts += folds.facts(params)
     facts += ['by class'] if is_by_class(_files(params), params.metadata) else []
-    return os.path.join(data_dir, f'table-{fingerprint(_given(params)[1], [file.path for file in _files(params)], facts)}')
+    name, paths = 'table', [file.path for file in _files(params)]
+    if 'image_column' in params:  # Of --dataset=image_list.
+        name, facts = 'image_list', [*facts, *picture_column.state(paths, params.image_column, params.image_dir)]
+    return os.path.join(data_dir, f'{name}-{fingerprint(_given(params)[1], paths, facts)}')
 
 
 def _is_read_otherwise(data_dir, params, schema):
@@ -235,7 +250,8 @@ def _described(params, schema):
     named = {*names_in(params.target), *by_name(schema.roles), *schema.given}
     opened = {file: open_table(file.path, named) for file in files}
     tables = {file: table for file, table in opened.items() if _is_split(file, table, opened[trained])}
-    facts, text = describe(tables, trained, schema, params, is_by_class(files, params.metadata))
+    images = [picture_column.find(opened[trained], params.image_column, params.image_dir)] if 'image_column' in params else []
+    facts, text = describe(tables, trained, schema, params, is_by_class(files, params.metadata), *images)
     return {file.with_moved(facts): table for file, table in tables.items()}, facts, text
 
 
@@ -244,6 +260,6 @@ def _converted(params, schema):
     tables, facts, text = _described(params, schema)
     examples = []
     for file, table in tables.items():
-        parts = functools.partial(parts_of_table, file, table, make_encoder(table, facts, has_labels=True))
+        parts = functools.partial(parts_of_table, file, table, _encoder(table, facts, has_labels=True), _max_rows(facts))
         examples.append(FileExamples(file, parts, BadRows(params.max_bad_share)))
     return facts, text, examples

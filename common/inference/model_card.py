@@ -128,10 +128,11 @@ def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
 
 def _target_text(target):
     """Returns what one of several targets is, and which outputs are its."""
-    outputs = f'the outputs that end with _{target["key"]}'
-    if card_names := target.get('class_names'):
-        return f'{len(card_names)} classes: {listed(card_names, _MAX_CLASSES)}; {outputs}'
-    return f'a number; {outputs}' if 'target_mean' in target else 'a label: its place in probabilities and predicted'
+    if 'key' not in target:
+        return 'a label: its place in probabilities and predicted'
+    names = target.get('class_names')
+    is_what = f'{len(names)} classes: {listed(names, _MAX_CLASSES)}' if names else 'a number'
+    return f'{is_what}; the outputs that end with _{target["key"]}'
 
 
 def _about_file(card):

@@ -30,7 +30,8 @@ class Prediction:
     """The predictions {name: array} for one example, identified by `fields`, or its error.
 
     image is the example's feature of this name, float32 or uint8 [height, width, channels], if it has one; label is its label,
-    if that is known, {name: label} of several targets, or [labels] of those that are 0 or 1; inputs are the features, of an `input_fn`, that are single values.
+    if that is known, {name: label} of several targets, or [labels] of those that are 0 or 1; inputs are the features, of an
+    `input_fn`, that are single values.
     """
 
     fields: dict[str, Any]

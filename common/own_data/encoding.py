@@ -15,7 +15,7 @@ from estimator_trainer.common.own_data.blocks import Block, Table
 from estimator_trainer.common.own_data.cells import are_numbers, is_missing, missing_values, to_days, to_numbers
 from estimator_trainer.common.own_data.description import Feature, facts_of_target
 from estimator_trainer.common.own_data.numbers import Style
-from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, LABEL, NUMERIC, REGRESSION, TARGET, TEXT, WEIGHT
+from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, IMAGE, LABEL, NUMERIC, REGRESSION, TARGET, TEXT, WEIGHT
 from estimator_trainer.common.own_data.values import display, key
 from estimator_trainer.common.targets import is_multilabel
 
@@ -56,7 +56,7 @@ def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> En
     columns = [
         (places[column['name']], column, _converter(column, facts, missing))
         for column in facts['columns']
-        if column['name'] in places and (has_labels or column['kind'] not in (TARGET, WEIGHT))
+        if column['name'] in places and column['kind'] != IMAGE and (has_labels or column['kind'] not in (TARGET, WEIGHT))
     ]
 
     def encode(block: Block, indices: np.ndarray) -> Encoded:
@@ -156,12 +156,14 @@ def style_of(column: Feature) -> Style | None:
 
 @plain
 def encoded_features(facts: Mapping[str, Any]) -> list[Feature]:
-    """Returns the columns of the metadata as features for `example_parser`, with the storage types of their values.
+    """Returns the columns of the metadata, but for pictures, as features for `example_parser`, with their storage types.
 
     A date is several numbers: see `dates.parts`.
     """
     features: list[Feature] = []
     for column in facts['columns']:
+        if column['kind'] == IMAGE:
+            continue
         kind = LABEL if column['kind'] == TARGET else column['kind']
         feature = {**column, 'kind': kind, 'stored': 'float' if _is_number(column, facts) else 'bytes', 'values': 1}
         features += _parts_of(column) if kind == DATE else [feature]

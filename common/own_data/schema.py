@@ -134,7 +134,7 @@ def schema_of(facts: Mapping[str, Any]) -> Schema:
     if targets:
         roles[TARGET] = [target['name'] for target in targets]
         task = task if task == MULTILABEL else {target['name']: target['task'] for target in targets}
-    kinds = {column['name']: column['kind'] for column in facts['columns'] if column['kind'] not in COLUMNS.roles}
+    kinds = {column['name']: column['kind'] for column in facts['columns'] if column['kind'] in COLUMNS.kinds}
     content = {'columns': kinds, **roles, 'task': task}
     return Schema(COLUMNS, 'the columns of the trained model', content, ignores_others=True)
 

@@ -48,7 +48,12 @@ _INDEX = re.compile(r'Unnamed: \d+|__index_level_\d+__')  # As pandas calls the 
 
 
 def describe(
-    tables: Mapping[SplitFile, Table], trained: SplitFile, schema: Schema, params: HParams, is_by_class: bool = False
+    tables: Mapping[SplitFile, Table],
+    trained: SplitFile,
+    schema: Schema,
+    params: HParams,
+    is_by_class: bool = False,
+    image: description.Feature | None = None,
 ) -> tuple[dict[str, Any], str]:
     """Reads the tables; returns the metadata of the dataset, see datasets/table.py, and a summary for people.
 
@@ -59,6 +64,7 @@ def describe(
       trained: the file with the training rows.
       schema: facts given about the columns.
       is_by_class: whether rows move between the splits of the file, as in `held_out`; the metadata then names them, moved_rows.
+      image: the column of the paths of pictures, if there is one.
       params: hyper-parameters: train_split, target, missing, decimal, dates, max_bad_share, and those of `tokens`.
 
     Raises:
@@ -70,6 +76,13 @@ def describe(
     named = by_name(roles)
     targets = [name for name, role in named.items() if role == TARGET]
     kinds = _given_kinds(table, schema, named, params.get('group'))
+    images = [image] if image else []
+    for one in images:
+        if one['name'] in named:
+            raise UsageError(
+                f'{table.path}: the column {one["name"]}, of the paths of pictures, is also the {named[one["name"]]}'
+            )
+        kinds.pop(one['name'], None)
     settings = Settings(
         max(_MAX_DISTINCT // len(table.header), 1000), missing_values(params.missing), params.decimal, params.dates
     )
@@ -98,7 +111,7 @@ def describe(
         for name in targets
     }
     facts |= description.describe_targets(table.path, found_targets, schema.is_multilabel)
-    features = _describe_columns(table, columns, schema, named, params, facts)
+    features = _describe_columns(table, columns, schema, named, params, facts, images)
     if texts := [feature['name'] for feature in features if feature['kind'] == TEXT]:
         words = tokens.WordCounts(params)
         for cells in trained_cells(table, trained, params.train_split, texts, settings.missing):
@@ -236,10 +249,10 @@ def _imprecise(place, numbers):
     return f'{place}: the numbers around {moments.mean:g} differ too little for float32: subtract a constant'
 
 
-def _describe_columns(table, columns, schema, roles, params, facts):
-    """Returns the features, then the columns with a role, {name: role}, including an id if one is found."""
+def _describe_columns(table, columns, schema, roles, params, facts, images):
+    """Returns the features, pictures first, then the columns with a role, {name: role}, including an id if one is found."""
     named = {**roles, **_find_id(columns, schema, roles)}
-    features = []
+    features = [*images]
     for name, column in columns.items():
         if name in named:
             continue

@@ -21,11 +21,11 @@ _MAX_DISTINCT = 10**5  # Counted values of a column of --input.
 
 
 def read_rows(
-    table: Table, encode: Encode, features: Sequence[Feature], skips_empty: bool = False
+    table: Table, encode: Encode, features: Sequence[Feature], skips_empty: bool = False, max_rows: int | None = None
 ) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'line': number}, record) for the rows of a table, or 'row'; an error for an invalid row.
 
-    Rows of empty cells are skipped if skips_empty is true.
+    Rows of empty cells are skipped if skips_empty is true; at most max_rows are encoded together.
 
     At the end, warns if most values of one of the features are unknown.
     """
@@ -34,36 +34,46 @@ def read_rows(
     for block in table.blocks():
         for place, values in found.items():
             values.add(counts(block.columns[place]))
-        encoded = encode(block, block.filled if skips_empty else np.arange(len(block)))
-        records: dict[int, bytes | RunError] = dict(zip(encoded.indices.tolist(), encoded.examples.to_pylist()))
-        for index, record in sorted({**records, **encoded.faults}.items()):
-            yield {table.unit: block.line(index)}, record
+        for indices in _pieces(block.filled if skips_empty else np.arange(len(block)), max_rows):
+            encoded = encode(block, indices)
+            records: dict[int, bytes | RunError] = dict(zip(encoded.indices.tolist(), encoded.examples.to_pylist()))
+            for index, record in sorted({**records, **encoded.faults}.items()):
+                yield {table.unit: block.line(index)}, record
     for place, feature in known.items():
         warn_of_unknown(f'values of column {feature["name"]}', feature['vocabulary'], found[place].counts(), table.path)
 
 
-def parts_of_table(file: SplitFile, table: Table, encode: Encode) -> Iterator[Part]:
-    """Yields the parts of a file for `FileExamples`, block by block."""
-    yield from ahead(_parts(file, table, encode))
+def parts_of_table(file: SplitFile, table: Table, encode: Encode, max_rows: int | None = None) -> Iterator[Part]:
+    """Yields the parts of a file for `FileExamples`, block by block, or of at most max_rows."""
+    yield from ahead(_parts(file, table, encode, max_rows))
 
 
-def _parts(file, table, encode):
-    for block, encoded in _encoded(table, encode):
+def _parts(file, table, encode, max_rows):
+    for block, count, encoded in _encoded(table, encode, max_rows):
         chosen = {split: pa.array(_chosen(file, split, block, encoded)) for split in file.splits}
         found = {split: encoded.examples.filter(of_split).to_pylist() for split, of_split in chosen.items()}
-        yield len(block), found, encoded.faults.values()
+        yield count, found, encoded.faults.values()
 
 
 def places_in_table(file: SplitFile, split: str, table: Table, encode: Encode) -> Iterator[dict[str, Any]]:
     """Yields {'file', 'line'} of each example of a split, or 'row'."""
-    for block, encoded in ahead(_encoded(table, encode)):
+    for block, _, encoded in ahead(_encoded(table, encode)):
         for index in encoded.indices[_chosen(file, split, block, encoded)]:
             yield {'file': file.path, table.unit: block.line(int(index))}
 
 
-def _encoded(table, encode):
+def _encoded(table, encode, max_rows=None):
+    """Yields each block with a number of its rows, empty ones too, and these rows encoded."""
     for block in ahead(table.blocks()):
-        yield block, encode(block, block.filled)
+        count = len(block)
+        for indices in _pieces(block.filled, max_rows):
+            yield block, count, encode(block, indices)
+            count = 0
+
+
+def _pieces(indices, max_rows):
+    size = max_rows or max(len(indices), 1)
+    return [indices[begin : begin + size] for begin in range(0, max(len(indices), 1), size)]
 
 
 def _chosen(file, split, block, encoded):
