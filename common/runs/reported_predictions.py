@@ -8,10 +8,12 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.console import make_bar
+from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.inference.outcome import outcome
 from estimator_trainer.common.inference.prediction import predict_split
 from estimator_trainer.common.inference.raw_predictor import example_predictor
 from estimator_trainer.common.report import classification, importance, mistakes, predicted, regression, rows
+from estimator_trainer.common.report.by_target import of_targets
 from estimator_trainer.common.report.importance import Importances
 from estimator_trainer.common.report.mistakes import Mistake
 from estimator_trainer.common.report.predicted import Predicted
@@ -19,6 +21,7 @@ from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.reported_reasons import explain
 from estimator_trainer.common.runs.reported_slices import Seen, raw_columns, read_records, sampled, slices_of
 from estimator_trainer.common.storage import checkpoints
+from estimator_trainer.common.targets import are_several, targets_of
 
 _SHUFFLED = 1000  # Examples with which the importance of columns is measured.
 _BATCH = 256
@@ -27,6 +30,8 @@ _MAX_COLUMNS = 12  # Of the examples with the worst mistakes.
 
 def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, Any]:
     """Returns the variables of the page that come from the predictions of a checkpoint for --predict_split."""
+    if are_several(experiment.source.params.metadata):
+        return _parts_of_targets(experiment, checkpoint)
     seen, found, names, worst, order = _examined(experiment, checkpoint, mistakes.MAX_MISTAKES)
     importances = _importances(experiment, checkpoint, found) if found else None
     order = [one.column for one in importances.columns] if importances else order
@@ -43,8 +48,37 @@ def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, A
     }
 
 
+def _parts_of_targets(experiment, checkpoint):
+    """Returns the variables of the page for several targets: the figures of each."""
+    metadata, split = experiment.source.params.metadata, experiment.options.predict_split
+    predictions = predict_split(experiment.estimator, experiment.source, split, checkpoint)
+    bar = make_bar(predictions, desc='Predicting', unit='ex', leave=False)
+    parts = [[*of_targets(prediction, metadata)] for prediction in bar]
+    targets = []
+    for target, of_one in zip(targets_of(metadata), zip(*parts)):
+        found = predicted.collect(of_one, 0)
+        targets.append(
+            {
+                'name': target.name,
+                'predicted': found,
+                'classification': classification.figures(found, target.class_names)
+                if found and found.classes is not None
+                else None,
+                'regression': regression.figures(found) if found and found.values is not None else None,
+            }
+        )
+    step = checkpoints.global_step(checkpoint)
+    return {'split': split, 'predicted_step': step, 'targets': targets, 'has_input_fn': False, **_shown([], [])}
+
+
 def parts_of_mistakes(experiment: Experiment, checkpoint: str, count: int) -> dict[str, Any]:
-    """Returns the variables of the page for the examples of --predict_split with the largest losses, alone."""
+    """Returns the variables of the page for the examples of --predict_split with the largest losses, alone.
+
+    Raises:
+      UsageError: there are several targets, each of which has mistakes of its own.
+    """
+    if are_several(experiment.source.params.metadata):
+        raise UsageError('the worst mistakes are those of one target, and this run has several: see its report')
     _, found, _, worst, order = _examined(experiment, checkpoint, count)
     return {'classification': found and found.classes is not None, **_shown(worst, order)}
 

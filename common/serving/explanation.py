@@ -27,6 +27,8 @@ def variants(request: Request, form: Mapping[str, Any]) -> Request:
     Raises:
       ValueError: there are several examples, or the form has no field of theirs, or a picture is none.
     """
+    if 'targets' in form:
+        raise ValueError('what mattered can be told of one target, and this model has several')
     fields = [field for field in form['fields'] if field['name'] in request.columns]
     if not fields or any(len(values) != 1 for values in request.columns.values()):
         raise ValueError('what mattered can be told of one example, and of a model with a form')

@@ -229,7 +229,7 @@ def _read_form(path):
         form = read_json(file)
     except ValueError as error:
         raise RunError(str(error)) from None
-    if form.keys() != form_of('', Inputs({}), {}).keys():
+    if form.keys() - {'targets', 'task'} != form_of('', Inputs({}), {}).keys():
         raise RunError(f'{file} is not that of an export of this version of the trainer: export again')
     return form
 

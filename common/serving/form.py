@@ -8,11 +8,14 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.serving.rest import Inputs
 
 MAX_CHOICES = 1000
+_OF_TARGET = ('name', 'key', 'class_names')  # The page's facts about one of several.
 MAX_DRAWN = 64  # Pixels of a side of gray pictures, such as digits.
 
 
 def form_of(model: str, inputs: Inputs, metadata: Mapping[str, Any], signature: str = '') -> dict[str, Any]:
     """Returns the fields of a form as JSON: 'model', 'class_names', 'signature', 'ignored', and 'fields', see `field_of`.
+
+    Those of a model with several targets also have 'targets' and 'task'.
 
     Args:
       metadata: of the dataset; the columns of a table, or features, in it have kinds.
@@ -20,9 +23,11 @@ def form_of(model: str, inputs: Inputs, metadata: Mapping[str, Any], signature: 
     """
     described = metadata.get('columns') or metadata.get('features') or []
     columns = {column['name']: column for column in described}
+    targets = [{name: target[name] for name in _OF_TARGET if name in target} for target in metadata.get('targets', ())]
     return {
         'model': model,
         'class_names': list(metadata.get('class_names') or []),
+        **({'targets': targets, 'task': metadata['task']} if targets else {}),
         'signature': signature,
         'ignored': list(inputs.ignored),
         'fields': [field_of(name, spec, name in inputs.pictures, columns.get(name, {})) for name, spec in inputs.specs.items()],
