@@ -26,6 +26,8 @@ from estimator_trainer.common.targets import are_several, targets_of
 _SHUFFLED = 1000  # Examples with which the importance of columns is measured.
 _BATCH = 256
 _MAX_COLUMNS = 12  # Of the examples with the worst mistakes.
+_NAMES = 'targets', 'predicted', 'classification', 'regression', 'slices', 'importances', 'has_input_fn'
+_NONE = dict.fromkeys(_NAMES)  # Of the page, which has either several targets or the others.
 
 
 def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, Any]:
@@ -36,6 +38,7 @@ def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, A
     importances = _importances(experiment, checkpoint, found) if found else None
     order = [one.column for one in importances.columns] if importances else order
     return {
+        **_NONE,
         'split': experiment.options.predict_split,
         'predicted_step': checkpoints.global_step(checkpoint),
         'predicted': found,
@@ -68,7 +71,7 @@ def _parts_of_targets(experiment, checkpoint):
             }
         )
     step = checkpoints.global_step(checkpoint)
-    return {'split': split, 'predicted_step': step, 'targets': targets, 'has_input_fn': False, **_shown([], [])}
+    return {**_NONE, 'split': split, 'predicted_step': step, 'targets': targets, **_shown([], [])}
 
 
 def parts_of_mistakes(experiment: Experiment, checkpoint: str, count: int) -> dict[str, Any]:
