@@ -74,7 +74,7 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
     merged = dict(values)
 
     def merge(key, value):
-        value = _as_text(value) if isinstance(values.get(key), str) and not is_path(key) else value
+        value = as_text(value) if isinstance(values.get(key), str) and not is_path(key) else value
         _check(values, origin, key, value)
         is_number = isinstance(default_of(values, key), float) and not isinstance(value, str)
         merged[key] = float(value) if is_number else value
@@ -86,7 +86,7 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
     return merged
 
 
-def _as_text(value):
+def as_text(value):
     """Returns the text of a list of texts, as --hparams=target=[a,b] gives it; other values as they are."""
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
         return value

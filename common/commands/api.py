@@ -15,7 +15,7 @@ on both. In the main thread, Ctrl-C during training saves a checkpoint before it
 `train` again with the same arguments, or `run.train()`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import functools
 import json
@@ -59,7 +59,7 @@ def train(
     *,
     hparams: Mapping[str, Any] | str = types.MappingProxyType({}),
     on_metrics: Callable[[dict[str, Any]], None] | None = None,
-    target: str = '',
+    target: str | Sequence[str] = '',
     **options: Any,
 ) -> 'Run':
     """Trains a model, or resumes its run, and evaluates it; skips work already done in the output_dir.
@@ -76,7 +76,7 @@ def train(
       hparams: hyper-parameters, {name: value}, or text as for --hparams.
       on_metrics: called with {'global_step': int, 'train': {name: float}} every save_summary_steps steps, and with
         {'global_step': int, split: {name: value}} after each evaluation.
-      target: the column of a DataFrame to predict, if it is not named target or label.
+      target: the column of a DataFrame to predict, if it is not named target or label; or a list of several.
       **options: the flags of trainer.py, such as train_steps=1000 or data_dir='data'; schedule='train' does not evaluate.
 
     Raises:

@@ -1,6 +1,6 @@
 """Tables in the memory of a Python program, as files that --dataset=table reads."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import hashlib
 import io
 import os
@@ -8,6 +8,7 @@ from typing import Any
 
 from estimator_trainer.common import files
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.hparams.merge import as_text
 
 _CURES = {'period': '.dt.to_timestamp()', 'timedelta': '.dt.total_seconds()', 'interval': '.astype(str)'}  # By type.
 
@@ -79,9 +80,9 @@ class _Checksum(io.RawIOBase):
         return len(data)
 
 
-def add_file(hparams: Mapping[str, Any] | str, path: str, target: str) -> Mapping[str, Any] | str:
-    """Returns hyper-parameters, of either form, with the file of a frame and its target, '' if they name it."""
-    added = {'table_file': path, **({'target': target} if target else {})}
+def add_file(hparams: Mapping[str, Any] | str, path: str, target: str | Sequence[str]) -> Mapping[str, Any] | str:
+    """Returns hyper-parameters, of either form, with the file of a frame and its targets, '' if they name them."""
+    added = {'table_file': path, **({'target': as_text(target)} if len(target) else {})}
     if isinstance(hparams, str):
         return ','.join(filter(None, [hparams, *(f'{name}={value}' for name, value in added.items())]))
     return {**hparams, **added}

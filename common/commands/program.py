@@ -1,6 +1,6 @@
 """What a Python program gives for a run, as flags and objects of a request."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import os
 import re
 import types
@@ -87,7 +87,7 @@ class Settings:
 
 
 def in_files(
-    dataset: Any, hparams: Mapping[str, Any] | str, data_dir: str | None, target: str
+    dataset: Any, hparams: Mapping[str, Any] | str, data_dir: str | None, target: str | Sequence[str]
 ) -> tuple[Any, Mapping[str, Any] | str]:
     """Returns the dataset and the hyper-parameters; for a table in memory, those of a file of it, which is written to data_dir.
 

@@ -7,7 +7,7 @@ found.best['hparams'], found.best['value']
 found.frame()
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import contextlib
 import json
 import os
@@ -36,7 +36,7 @@ def sweep(
     seeds: int = 1,
     jobs: int = 1,
     hparams: Mapping[str, Any] | str = types.MappingProxyType({}),
-    target: str = '',
+    target: str | Sequence[str] = '',
     **options: Any,
 ) -> 'Sweep':
     """Searches hyper-parameters, or resumes the search in the output_dir; each trial is a run in a process of its own.
@@ -51,7 +51,7 @@ def sweep(
       output_dir: by default output/DATASET/MODEL_sweep; must be local.
       sampler, trials, seeds, jobs: the flags of sweep.py.
       hparams: of all trials, {name: value}, or text as for --hparams.
-      target: the column of a DataFrame to predict, if it is not named target or label.
+      target: the column of a DataFrame to predict, if it is not named target or label; or a list of several.
       **options: the flags of trainer.py, such as train_steps=1000 or best_metric='accuracy:max', the objective.
 
     Raises:
