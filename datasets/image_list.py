@@ -47,6 +47,7 @@ def prepare(data_dir: str, params: HParams) -> None:
         raise UsageError(f'num_channels={params.num_channels} must be 1, for gray, or 3, for color')
     if not params.table_file:
         raise UsageError('--hparams=table_file=PATH is required: a table with a column of the paths of pictures')
+    picture_column.look_again()
     table.prepare(data_dir, params)
 
 

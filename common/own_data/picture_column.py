@@ -121,6 +121,11 @@ def state(paths: Iterable[str], name: str, directory: str) -> list[Any]:
     return [_state(path, tuple(stamp(path)), name, directory) for path in paths]
 
 
+def look_again() -> None:
+    """Forgets what `state` has seen of the pictures of tables, which it otherwise looks at once."""
+    _state.cache_clear()
+
+
 @functools.cache
 def _state(path, stamped, name, directory):
     del stamped
