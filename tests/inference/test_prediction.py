@@ -121,6 +121,17 @@ def test_a_class_and_a_label_are_written_with_their_names():
     assert Prediction({}, {'value': np.float32(1)}, label=np.float32(0.5)).to_json() == {'label': 0.5, 'value': 1}
 
 
+def test_predictions_of_several_targets_are_named_by_them_and_labels_by_their_names():
+    values = {'class_a': np.int64(1), 'value_b': np.float32(2)}
+    several = Prediction({}, values, label={'label_a': np.int32(0), 'label_b': np.float32(0.5)})
+    names = {'label_name_a': 'cat', 'class_name_a': 'dog'}
+    assert several.to_json({'a': ['cat', 'dog']}) == {'label_a': 0, 'label_b': 0.5, 'class_a': 1, 'value_b': 2, **names}
+    values = {'probabilities': np.float32([0.5, 0.25]), 'predicted': np.int64([1, 0])}
+    labels = Prediction({}, values, label=np.int32([0, 1])).to_json({}, ['x', 'y'])
+    assert labels == {'label': ['y'], 'predicted': ['x'], 'probabilities': {'x': 0.5, 'y': 0.25}}
+
+
+
 def test_predictions_of_a_split_name_their_example_and_where_it_is(trained, tmp_path):
     for i in range(2):
         with tf.io.TFRecordWriter(f'{tmp_path}/{i}.tfrecord') as writer:
