@@ -30,7 +30,7 @@ cell_readers = table.cell_readers
 
 def get_params() -> dict[str, Any]:
     return {
-        **{name: value for name, value in table.get_params().items() if name != 'csv_file'},
+        **table.get_params(),
         'image_column': '',  # The column of paths; optional if only one has names of pictures.
         'image_dir': '',  # The directory to which paths are relative, by default that of the table.
         'image_size': 64,

@@ -192,9 +192,7 @@ def _open(path, params):
 
 def _given(params):
     """Returns the name and the value of the hyper-parameter that names the files."""
-    return (
-        ('csv_file', params.csv_file) if params.get('csv_file') and not params.table_file else ('table_file', params.table_file)
-    )
+    return ('csv_file', params.csv_file) if params.csv_file and not params.table_file else ('table_file', params.table_file)
 
 
 def _files(params):

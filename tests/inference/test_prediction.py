@@ -131,7 +131,6 @@ def test_predictions_of_several_targets_are_named_by_them_and_labels_by_their_na
     assert labels == {'label': ['y'], 'predicted': ['x'], 'probabilities': {'x': 0.5, 'y': 0.25}}
 
 
-
 def test_predictions_of_a_split_name_their_example_and_where_it_is(trained, tmp_path):
     for i in range(2):
         with tf.io.TFRecordWriter(f'{tmp_path}/{i}.tfrecord') as writer:
