@@ -21,6 +21,7 @@ from estimator_trainer.datasets import table
 from estimator_trainer.hparams.build import HParams
 
 INPUT_PATTERNS = (*table.INPUT_PATTERNS, *(f'*{suffix}' for suffix in images.SUFFIXES))
+OWN_FOLDS = True
 metadata = table.metadata
 summary = table.summary
 read = table.read

@@ -43,8 +43,8 @@ def target_outputs(
       features, labels: those of `model`. A label is 'label', int [batch] or float [batch], or int [batch, labels], 0 or 1.
       net: float32 [batch, units], what the linear layers take.
       params: hyper-parameters: loss_weights multiply the losses, in the order of the targets.
-      embedding: float32 [batch, units], the last hidden layer, by default `net`; a prediction if there are labels, of one target
-        of classes, or of labels that apply or not.
+      embedding: float32 [batch, units], the last hidden layer, by default `net`; a prediction if there are labels, of one
+        target of classes, or of labels that apply or not.
       **dense: arguments of the linear layers.
 
     Returns:
