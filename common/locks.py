@@ -7,11 +7,16 @@ import fcntl
 import functools
 import os
 import socket
+import tempfile
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.paths import is_remote
+
+
+class Held(RunError):
+    """Another process holds a lock."""
 
 
 @contextlib.contextmanager
@@ -26,7 +31,7 @@ def lock(path: str, refusal: Callable[[str], str], is_shared: bool = False) -> I
       is_shared: whether other processes may hold it, too, if they share it.
 
     Raises:
-      RunError: another process holds the lock.
+      Held: another process holds the lock.
       OSError: the file cannot be written.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -35,7 +40,7 @@ def lock(path: str, refusal: Callable[[str], str], is_shared: bool = False) -> I
             if not flock(descriptor, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB):
                 _warn_of_no_locks(os.path.dirname(path))
         except BlockingIOError:
-            raise RunError(refusal(os.read(descriptor, 1000).decode(errors='replace'))) from None
+            raise Held(refusal(os.read(descriptor, 1000).decode(errors='replace'))) from None
         os.ftruncate(descriptor, 0)
         try:
             os.write(descriptor, f'process {os.getpid()} on {socket.gethostname()}'.encode())
@@ -81,6 +86,14 @@ def flock(descriptor, operation):
             raise
         return False
     return True
+
+
+def are_supported(directory: str) -> bool:
+    """Whether the file system of a directory, which can be written, has locks."""
+    if is_remote(directory):
+        return False
+    with tempfile.TemporaryFile(dir=directory) as file:
+        return flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @functools.cache  # Once for each directory.

@@ -129,10 +129,15 @@ def prepare_restart(arguments: Sequence[str], environ: Mapping[str, str]) -> Non
     _again = [*sys.orig_argv, *arguments], dict(environ)
 
 
-def restart_process(reason: BaseException) -> None:
-    """Starts this command line again in this process, from any thread; returns if `prepare_restart` was not called."""
+def restart_process(reason: BaseException, added: Mapping[str, str]) -> None:
+    """Starts this command line again in this process, from any thread; returns if `prepare_restart` was not called.
+
+    Args:
+      reason: to print.
+      added: environment variables to add.
+    """
     if _again:
-        command, environ = _again
+        command, environ = _again[0], {**_again[1], **added}
         print_error(sys.argv[0], reason)
         sys.stdout.flush()
         os.execve(sys.executable, command, environ)

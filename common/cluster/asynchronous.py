@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.asynchronous_hooks import StopAsynchronous, WaitingScaffold
 from estimator_trainer.common.cluster.deadline import StepDeadline
+from estimator_trainer.common.cluster.members import check_alike
 from estimator_trainer.common.cluster.notices import GOING_ON, Notices
 from estimator_trainer.common.cluster.placement import LeastLoaded
 from estimator_trainer.common.cluster.probe import ANSWERS, SILENT
@@ -104,7 +105,7 @@ class AsynchronousTask(TrainerTask):
         theirs = json.loads(self._run(lambda notices: notices.texts[name].read_value()))
         if theirs is None:
             return False
-        self._check(self._names[0], theirs, facts)
+        check_alike(self._names[0], theirs, self.name, facts)
         return True
 
     def _run(self, fetch: Callable[[Notices], Any]) -> Any:
@@ -116,7 +117,7 @@ class AsynchronousTask(TrainerTask):
             with self.session() as session:
                 self.wait_until(lambda: session.run(is_initialized), 'a parameter server has not started')
                 for name, addresses in zip(self._names[self.count :], session.run(notices.clusters)):
-                    self._check(name, {'TF_CONFIG': addresses.decode()}, self._cluster)
+                    check_alike(name, {'TF_CONFIG': addresses.decode()}, self.name, self._cluster)
                 return self.wait_until(lambda: session.run(fetched), 'chief has not started')
 
 

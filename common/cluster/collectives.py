@@ -104,6 +104,8 @@ class Collectives:
         return tf.group(*map(self._broadcast, variables))
 
     def _broadcast(self, variable):
+        if self.count == 1:
+            return tf.no_op()
         size = dict(group_size=self.count, group_key=_GROUP, instance_key=next(self._keys), timeout=self._timeout)
         shape, dtype = variable.shape, variable.dtype.base_dtype
         with tf.device('/cpu:0'):
@@ -112,12 +114,16 @@ class Collectives:
             return tf.assign(variable, collective_ops.broadcast_recv(shape, dtype, **size)).op
 
     def _reduce(self, value, merge, timeout=0.0):
+        if self.count == 1:
+            return tf.identity(value)
         with tf.device('/cpu:0'):
             return collective_ops.all_reduce(
                 value, self.count, _GROUP, next(self._keys), merge, 'Id', communication_hint='ring', timeout=timeout
             )
 
     def _gather(self, value, timeout=0.0):
+        if self.count == 1:
+            return value
         with tf.device('/cpu:0'):
             return collective_ops.all_gather(
                 value, self.count, _GROUP, next(self._keys), communication_hint='ring', timeout=timeout

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, MutableMapping, Sequence
 import contextlib
-import dataclasses
+import functools
 import json
 import math
 import os
-import re
 import shutil
 import signal
 import socket
@@ -20,7 +19,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 import tqdm
 
-from estimator_trainer.common import processes
+from estimator_trainer.common import json_text, processes
+from estimator_trainer.common.cluster.local_process import LocalProcess, Recovery
 from estimator_trainer.common.cluster.task import RESTART
 from estimator_trainer.common.cluster.tf_config import EVALUATOR, JOBS, PS, ClusterConfig
 from estimator_trainer.common.errors import RunError, UsageError
@@ -36,6 +36,7 @@ def run(
     output_dir: str,
     restarts: int,
     stop: StopOnSignal,
+    min_tasks: int = 0,
     terminate_seconds: float = 10,
     kill_seconds: float = 60,
 ) -> dict[str, Any]:
@@ -45,8 +46,9 @@ def run(
       command: the trainer's script and the flags of all tasks.
       counts: of the tasks, from `common.cluster.local_tasks.parse`.
       output_dir: a local directory, which exists.
-      restarts: how often all tasks may be restarted after a failure.
+      restarts: how often all tasks may be restarted after a failure; with min_tasks, how often a single one.
       stop: its signal is passed on to all tasks.
+      min_tasks: see --min_tasks.
       terminate_seconds: after a task fails, the others end on their own within seconds, unless they wait for it to start or
           evaluate; tasks that still run after this time get SIGTERM.
       kill_seconds: tasks that still run after this time get SIGKILL.
@@ -60,21 +62,21 @@ def run(
     os.makedirs(directory, exist_ok=True)
     tf.logging.info('The logs of all tasks are in %s.', directory)
     num_restarts = 0
+    find_chief = functools.partial(_chief, output_dir=output_dir, is_elastic=min_tasks > 0)
     with stop.defer_signals(), _Status() as status:
         while True:
             note = f'restarts: {num_restarts} of {restarts}' if num_restarts else ''
-            with _started(command, counts, directory) as (tasks, chief_output):
-                failed = _watch(tasks, stop, status, note, terminate_seconds, kill_seconds)
-                chief_output.seek(0)
-                printed = chief_output.read().decode(errors='replace')
+            with _started(command, counts, directory, min_tasks > 0) as tasks:
+                recovery = Recovery(min_tasks, restarts)
+                failed = _watch(tasks, find_chief, recovery, stop, status, note, terminate_seconds, kill_seconds)
+                chief = find_chief(tasks)
+                printed = chief.read_output()
             if not failed:
-                return _result(tasks[0].process.returncode, printed, stop)
-            code = failed.process.returncode
-            cause = processes.explain(failed.log_path, code, failed.log_start).removeprefix('trainer.py: ')
-            reason = f'{failed.config.name} failed: {cause}'.replace(f': {RESTART}', '')  # Repeated below.
-            if code == 2:
+                return _result(chief.process.returncode, printed, stop)
+            reason = failed.explain().replace(f': {RESTART}', '')  # Repeated below.
+            if failed.process.returncode == 2:
                 raise UsageError(reason)
-            if stop.received or num_restarts == restarts:
+            if stop.received or min_tasks or num_restarts == restarts:
                 raise RunError(f'{reason}; rerun the command to resume from the latest checkpoint')
             num_restarts += 1
             tf.logging.warning('%s; restarting all tasks (restart %d of %d).', reason, num_restarts, restarts)
@@ -138,69 +140,39 @@ def end_with_launcher(environ: MutableMapping[str, str]) -> str:
     return cluster
 
 
-@dataclasses.dataclass
-class _Task:
-    """A process of the cluster. log_start is the offset of its part of the log; loss is its last logged loss."""
-
-    config: ClusterConfig
-    log_path: str
-    log_start: int
-    process: subprocess.Popen
-    loss: str = ''
-
-    def __post_init__(self):
-        self._position = self.log_start
-
-    def read_log(self) -> None:
-        """Updates the loss."""
-        with open(self.log_path, 'rb') as log:
-            log.seek(self._position)
-            lines, newline, _ = log.read().rpartition(b'\n')
-        self._position += len(lines + newline)
-        for match in re.finditer(rb'loss = \S+, step = \d+', lines):
-            self.loss = match[0].decode()
-
-    @property
-    def state(self) -> str:
-        code = self.process.returncode
-        if code is None:
-            return 'running'
-        return 'stopped' if processes.was_stopped(code) else 'failed' if code else 'ended'
-
-    @property
-    def breaks_training(self) -> bool:
-        """Whether it ended too early for the others to continue."""
-        return self.state == 'failed' or self.state == 'stopped' and self.config.job != EVALUATOR
-
-
 @contextlib.contextmanager
-def _started(command, counts, directory):
-    """Starts a process per task and yields them, the chief first, and the chief's stdout file; kills them at the end."""
+def _started(command, counts, directory, is_elastic):
+    """Starts a process per task and yields them, the first chief first; kills them at the end."""
     addresses = free_addresses(counts)
     configs = [ClusterConfig(addresses, job, index) for job in JOBS for index in range(counts.get(job, 0))]
     num_gpus = len(tf.config.list_physical_devices('GPU'))
     gpus = share_gpus(len(configs), num_gpus, os.environ.get('CUDA_VISIBLE_DEVICES', ''))
-    tasks: list[_Task] = []
-    with _lifeline() as stdin, tempfile.TemporaryFile() as chief_output:
+    tasks: list[LocalProcess] = []
+    with _lifeline() as stdin, contextlib.ExitStack() as files:
         try:
             for config, gpu in zip(configs, gpus):
+                tf_config = json.dumps({'cluster': addresses, 'task': {'type': config.job, 'index': config.index}})
+                environ = {**os.environ, **gpu, 'TF_CONFIG': tf_config, _TASK: _text(counts)}
+                may_be_chief = not tasks or is_elastic and (config.job, config.index) in config.trainers
+                output = files.enter_context(tempfile.TemporaryFile()) if may_be_chief else None
                 log_path = os.path.join(directory, f'{config.name.replace(" ", "-")}.log')
-                log_start = os.path.getsize(log_path) if os.path.exists(log_path) else 0
-                task = {'type': config.job, 'index': config.index}
-                tf_config = json.dumps({'cluster': addresses, 'task': task})
-                process = processes.start(
-                    command,
-                    log_path,
-                    stdin=stdin,
-                    stdout=None if tasks else chief_output,
-                    env={**os.environ, **gpu, 'TF_CONFIG': tf_config, _TASK: _text(counts)},
-                )
-                tasks.append(_Task(config, log_path, log_start, process))
-            yield tasks, chief_output
+                start = functools.partial(processes.start, command, log_path, stdin=stdin, stdout=output, env=environ)
+                tasks.append(LocalProcess(config, log_path, start, output))
+            yield tasks
         finally:
             for started in tasks:
                 started.process.kill()
                 started.process.wait()
+
+
+def _chief(tasks, output_dir, is_elastic):
+    """Returns the task that does the chief's work."""
+    names = [task.config.name for task in tasks]
+    with contextlib.suppress(OSError, ValueError, LookupError):
+        if is_elastic:
+            with open(os.path.join(output_dir, 'tasks.jsonl'), encoding='utf-8') as file:
+                return tasks[names.index(json_text.loads(file.readlines()[-1])['tasks'][0])]
+    return tasks[0]
 
 
 @contextlib.contextmanager
@@ -231,13 +203,18 @@ def free_addresses(counts: Mapping[str, int]) -> dict[str, list[str]]:
         return {job: [choose() for _ in range(count)] for job, count in counts.items()}
 
 
-def _watch(tasks, stop, status, note, terminate_seconds, kill_seconds):
+def _watch(tasks, find_chief, recovery, stop, status, note, terminate_seconds, kill_seconds):
     """Waits until all tasks have ended; returns the first that failed, or None."""
     failed, broken_since = None, math.inf
     is_passed_on = is_terminated = False  # Sent to the others: this process's signal; SIGTERM after a failure.
     failed_before_sigterm = None
     while True:
-        tasks[0].read_log()
+        chief = find_chief(tasks)
+        chief.read_log()
+        for task in tasks:
+            task.process.poll()
+        if not stop.received:
+            recovery.recover(tasks)
         running = [task for task in tasks if task.process.poll() is None]
         failures = [task for task in tasks if task.state == 'failed']
         if failures and not failed:
@@ -245,7 +222,7 @@ def _watch(tasks, stop, status, note, terminate_seconds, kill_seconds):
             tf.logging.info('%s failed; tasks still running in %g s will be stopped.', failed.config.name, terminate_seconds)
         if broken_since == math.inf and any(task.breaks_training for task in tasks):
             broken_since = time.monotonic()
-        status.show(tasks, note)
+        status.show(tasks, chief.loss, note)
         if not running:
             break
         time.sleep(_POLL_SECONDS)
@@ -257,17 +234,17 @@ def _watch(tasks, stop, status, note, terminate_seconds, kill_seconds):
             _send(running, stop.received)
         elif seconds > terminate_seconds and not is_passed_on and not is_terminated:
             is_terminated, failed_before_sigterm = True, failed
-            _send(_unaware(running, tasks, failed), signal.SIGTERM)
+            _send(_unaware(running, tasks, chief, failed), signal.SIGTERM)
         elif seconds > kill_seconds and failed:
             _send(running, signal.SIGKILL)
     # After a signal before the first step, the chief ends immediately, and others may fail as a result.
-    return failed_before_sigterm if (stop.received or is_terminated) and tasks[0].state == 'stopped' else failed
+    return failed_before_sigterm if (stop.received or is_terminated) and chief.state == 'stopped' else failed
 
 
-def _unaware(running, tasks, failed):
+def _unaware(running, tasks, chief, failed):
     """Returns the running tasks that have not stopped on their own."""
     # Without parameter servers, training tasks have stopped each other between steps, and are saving a checkpoint.
-    have_stopped = not failed and tasks[0].loss and not any(task.config.job == PS for task in tasks)
+    have_stopped = not failed and chief.loss and not any(task.config.job == PS for task in tasks)
     return [task for task in running if task.config.job == EVALUATOR] if have_stopped else running
 
 
@@ -298,13 +275,13 @@ class _Status:
     def __exit__(self, *unused_exception):
         self._line.close()
 
-    def show(self, tasks: Sequence[_Task], note: str) -> None:
-        """Shows the states, the chief's last step and a note."""
+    def show(self, tasks: Sequence[LocalProcess], loss: str, note: str) -> None:
+        """Shows the states, the chief's last step and loss, and a note."""
         names: dict[str, list[str]] = {}
         for task in tasks:
             names.setdefault(task.state, []).append(task.config.name)
         parts = [f'{state}: {", ".join(of_state)}' for state, of_state in names.items()]
-        text = '; '.join(filter(None, [*parts, tasks[0].loss, note]))
+        text = '; '.join(filter(None, [*parts, loss, note]))
         if text == self._shown:
             return
         self._shown = text

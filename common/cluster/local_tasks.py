@@ -1,5 +1,6 @@
 """Parser of --local_cluster."""
 
+from collections.abc import Mapping
 import re
 
 from estimator_trainer.common.cluster.tf_config import CHIEF, EVALUATOR, JOBS, WORKER
@@ -37,3 +38,8 @@ def parse(text: str) -> dict[str, int]:
     if total < 2:
         raise UsageError(f'--local_cluster={text}: one task is not a cluster: add workers or an evaluator, or omit the flag')
     return counts
+
+
+def num_trainers(counts: Mapping[str, int]) -> int:
+    """Returns the number of tasks that train."""
+    return counts.get(CHIEF, 0) + counts.get(WORKER, 0)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from estimator_trainer.common.cluster.probe import FOREIGN, LOST, SILENT, UNKNOWN, UNREACHABLE, host_and_port
 from estimator_trainer.common.cluster.sightings import Sightings, Trouble
+from estimator_trainer.common.errors import UsageError
 
 _FAILED = {  # Texts for one task, and for several.
     LOST: ('is lost', 'are lost'),
@@ -69,3 +70,13 @@ class Members:
         if state == UNREACHABLE:
             return f'{self.listed(found)} cannot be reached from {self.listed([self._own])}'
         return f'{self.listed(found)} {_FAILED[state][len(found) > 1]}'
+
+
+def check_alike(name: str, theirs: Mapping[str, str], own: str, mine: Mapping[str, str]) -> None:
+    """Raises UsageError if another task has other facts than this one; `name` and `own` are those of the tasks."""
+    for key in [*mine, *theirs]:
+        if theirs.get(key) != mine.get(key):
+            raise UsageError(
+                f'{name} has {key}={theirs.get(key)}, but {own} has {key}={mine.get(key)}: '
+                'start all tasks with the same command, the same data and the same cluster'
+            )

@@ -22,11 +22,16 @@ def start_server(config: ClusterConfig, session_config: tf.ConfigProto) -> str:
     try:
         server = tf.train.Server(tf.train.ClusterSpec(jobs), config.job, config.index, config=session_config)
     except tf.errors.OpError as error:
-        port = config.addresses[config.job][config.index].rpartition(':')[2]
-        raise RunError(
-            f'{config.source}: {config.name} cannot listen on port {port}: end the process that uses it, or choose another '
-            f'port ({message(error)})'
-        ) from None
+        raise port_in_use(config, message(error)) from None
     _started.append(server)
     keep_threads()
     return server.target
+
+
+def port_in_use(config: ClusterConfig, reason: str) -> RunError:
+    """Returns the error for a task that cannot listen."""
+    port = config.addresses[config.job][config.index].rpartition(':')[2]
+    return RunError(
+        f'{config.source}: {config.name} cannot listen on port {port}: end the process that uses it, or choose another '
+        f'port ({reason})'
+    )

@@ -13,8 +13,9 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.cluster.agreement import CompareWeights
 from estimator_trainer.common.cluster.collectives import Collectives
 from estimator_trainer.common.cluster.deadline import StepDeadline
+from estimator_trainer.common.cluster.members import check_alike
 from estimator_trainer.common.cluster.synchronous_hooks import EndTogether, SharedScaffold, StepMeans, StopTogether
-from estimator_trainer.common.cluster.task import TrainerTask, make_session_config
+from estimator_trainer.common.cluster.task import Restart, TrainerTask, make_session_config
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.parts import part_size
@@ -48,7 +49,7 @@ class SynchronousTask(TrainerTask):
     def hooks(self, hooks, step_hook, means, stop, periods, total_steps, steps_per_loop):
         compare = CompareWeights(self, means, stop, periods, step_hook)
         end = EndTogether(self)
-        stops = StopTogether(self, means, stop, periods, total_steps, step_hook)
+        stops = StopTogether(self, means, stop, periods, total_steps, step_hook, end)
         return [StepDeadline(self, steps_per_loop), compare, end, *hooks, stops, step_hook]
 
     def scaffold(self, keep_checkpoint_max: int) -> SharedScaffold:
@@ -66,13 +67,25 @@ class SynchronousTask(TrainerTask):
         if found[0] is None:
             return False
         try:
-            for name, theirs in zip(self._names, found):
-                self._check(name, theirs, facts)
-        except UsageError:
+            self._compare(found, facts)
+        except (UsageError, Restart):
             with contextlib.suppress(RunError):  # All find a difference, and none ends before the others have found it.
                 self.exchange('null')
             raise
         return True
+
+    def _compare(self, found, facts):
+        """Raises UsageError if the facts that the tasks have found differ from this one's."""
+        for name, theirs in zip(self._names, found):
+            check_alike(name, theirs, self.name, facts)
+
+    def has_returning(self) -> bool:
+        """Whether a task that does not take part waits to, as far as this process knows."""
+        return False
+
+    def take_back(self) -> Restart:
+        """Returns the error with which all tasks restart, together with those that wait."""
+        raise NotImplementedError
 
     def _on_loss(self):
         """Aborts waiting for a lost task with an error in the waiting thread; if that fails, ends the process."""

@@ -115,16 +115,27 @@ class StopTogether(tf.train.SessionRunHook):
       periods: the chief may evaluate, and hooks may stop training, at multiples of each.
       total_steps: the step at which training ends.
       multi_step: estimator_trainer.common.training.multi_step.MultiStepHook, which knows the next step that hooks see.
+      end: ends the session of all tasks.
     """
 
-    def __init__(self, task: Any, means: StepMeans, stop: StopOnSignal, periods: Sequence[int], total_steps: int, multi_step):
+    def __init__(
+        self,
+        task: Any,
+        means: StepMeans,
+        stop: StopOnSignal,
+        periods: Sequence[int],
+        total_steps: int,
+        multi_step: Any,
+        end: EndTogether,
+    ):
         self._task = task
         self._means = means
         self._stop = stop
         self._periods = periods
         self._total_steps = total_steps
         self._multi_step = multi_step
-        self._reason = tf.placeholder_with_default(tf.zeros([2]), [2], 'reason')
+        self._end = end
+        self._reason = tf.placeholder_with_default(tf.zeros([3]), [3], 'reason')
         self._reasons = task.collectives.maximum(self._reason)
 
     def begin(self):
@@ -145,11 +156,14 @@ class StopTogether(tf.train.SessionRunHook):
                 f'multiples of {periods}, where the tasks wait for the chief to save or evaluate'
             )
         if not is_signalled and is_shared_step:
-            reason = [self._stop.received is not None, run_context.stop_requested]
+            reason = [self._stop.received is not None, run_context.stop_requested, self._task.has_returning()]
             self._task.set_deadline(1)
             with self._stop.defer_signals(), self._task.naming_lost_tasks():
-                is_signalled, is_over = run_context.session.run(self._reasons, {self._reason: reason})
+                is_signalled, is_over, has_returning = run_context.session.run(self._reasons, {self._reason: reason})
             self._task.set_deadline(0)
+            if has_returning and not (is_signalled or is_over or self._step >= self._total_steps):
+                self._end.end(run_context.session)
+                raise self._task.take_back()
             if is_over:
                 run_context.request_stop()
         self._stop.finish_step(run_context, (self._stop.received or signal.SIGTERM) if is_signalled else None)

@@ -15,7 +15,7 @@ from estimator_trainer.common import stop
 from estimator_trainer.common.cluster.members import Members
 from estimator_trainer.common.cluster.probe import ANSWERS, FOREIGN, probe_all
 from estimator_trainer.common.cluster.server import start_server
-from estimator_trainer.common.cluster.tf_config import ClusterConfig, task_name
+from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.cluster.training_task import TrainingTask
 from estimator_trainer.common.cluster.watch import Watch
 from estimator_trainer.common.errors import RunError, UsageError, print_error
@@ -30,8 +30,16 @@ _SEED_STEP = 1000003  # A prime, so that similar seeds of different tasks do not
 RESTART = 'restart all tasks to resume from the latest checkpoint'
 
 
-class ConnectionLost(RunError):
-    """Other tasks could not be reached, and can be again: all restart from the latest checkpoint."""
+class Restart(RunError):
+    """This process starts its command again, from the latest checkpoint. `environ` is to be added to its environment."""
+
+    def __init__(self, text: str, **environ: str):
+        super().__init__(text)
+        self.environ = environ
+
+
+class ConnectionLost(Restart):
+    """Other tasks could not be reached, and can be again: all restart."""
 
 
 class Task:
@@ -55,8 +63,8 @@ class Task:
         self._is_judging = threading.Lock()
         self._has_reset = False
         self._has_ended = threading.Event()
-        self._timeout = timeout
-        self._names = [task_name(*member) for member in config.members]
+        self._timeout = self._meeting_seconds = timeout
+        self._names = [config.name_of(*member) for member in config.members]
         self._addresses = [config.addresses[job][i] for job, i in config.members]
         self._members = Members(dict(zip(self._addresses, self._names)), self._addresses[self.index])
         self._watch = Watch(self._members, timeout, self._on_loss)
@@ -69,13 +77,13 @@ class Task:
 
     def _wait_and_watch(self, awaited: Collection[int], watched: Collection[int]) -> None:
         """Waits until other tasks are reachable; afterwards, the loss of a watched one aborts waiting for it."""
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self._meeting_seconds
         reminder = time.monotonic() + _REMINDER_SECONDS
         while missing := {address: state for address, state in self._states(awaited).items() if state != ANSWERS}:
             if FOREIGN in missing.values():
                 raise RunError(f'{self._source}: {self._members.describe_foreign(missing)}')
             if time.monotonic() > deadline:
-                raise RunError(f'{self._source}: {self._members.describe_missing(missing, self._timeout)}')
+                raise RunError(f'{self._source}: {self._members.describe_missing(missing, self._meeting_seconds)}')
             if time.monotonic() > reminder:
                 tf.logging.info('Waiting: %s.', self._members.describe_absent(missing))
                 reminder += _REMINDER_SECONDS
@@ -98,10 +106,10 @@ class Task:
 
     def _end_process(self):
         error = self.loss(tf.errors.DeadlineExceededError(None, None, ''))
-        if isinstance(error, ConnectionLost):
+        if isinstance(error, Restart):
             if number := stop.received():
                 exit_process(128 + number)
-            restart_process(error)
+            restart_process(error, error.environ)
         print_error(sys.argv[0], error)
         exit_process(1)
 
@@ -114,15 +122,6 @@ class Task:
     def _cluster(self) -> dict[str, str]:
         """The addresses, for comparison between the tasks."""
         return {'TF_CONFIG': ' '.join(self._addresses)}
-
-    def _check(self, name: str, theirs: Mapping[str, str], mine: Mapping[str, str]) -> None:
-        """Raises UsageError if another task has other facts."""
-        for key in [*mine, *theirs]:
-            if theirs.get(key) != mine.get(key):
-                raise UsageError(
-                    f'{name} has {key}={theirs.get(key)}, but {self.name} has {key}={mine.get(key)}: '
-                    'start all tasks with the same command, the same data and the same cluster'
-                )
 
     @contextlib.contextmanager
     def naming_lost_tasks(self) -> Iterator[None]:
@@ -246,6 +245,10 @@ class TrainerTask(Task, TrainingTask):
     def leave(self) -> None:
         if self.is_chief and not self._has_started:
             self._leave()
+
+    def give_way(self, error: RunError) -> RunError:
+        """Returns the error with which this chief ends as another process trains in its output_dir, which `error` says."""
+        return error
 
     @abc.abstractmethod
     def _start(self, facts: Mapping[str, str]) -> bool:

@@ -32,12 +32,14 @@ class ClusterConfig:
 
     Attributes:
       source: origin of the description, for messages.
+      names: of the workers, if they are some of the tasks of another cluster, see `of_trainers`.
     """
 
     addresses: Mapping[str, Sequence[str]]
     job: str
     index: int
     source: str = 'TF_CONFIG'
+    names: Sequence[str] = ()
 
     @property
     def trainers(self) -> list[tuple[str, int]]:
@@ -57,7 +59,23 @@ class ClusterConfig:
     @property
     def name(self) -> str:
         """The own task's name, such as 'worker 1'."""
-        return task_name(self.job, self.index)
+        return self.name_of(self.job, self.index)
+
+    def name_of(self, job: str, index: int) -> str:
+        """Returns a task's name."""
+        return self.names[index] if self.names and job == WORKER else task_name(job, index)
+
+    def of_trainers(self, chosen: Sequence[int]) -> 'ClusterConfig':
+        """Returns the cluster of some of the tasks that train, by their indices in `trainers`, the own one among them.
+
+        All are workers, in the given order, so that the first does the chief's work, and keep their names.
+        """
+        tasks = [self.trainers[i] for i in chosen]
+        addresses = {WORKER: [self.addresses[job][i] for job, i in tasks]}
+        if EVALUATOR in self.addresses:
+            addresses[EVALUATOR] = [*self.addresses[EVALUATOR]]
+        names = [task_name(*task) for task in tasks]
+        return ClusterConfig(addresses, WORKER, tasks.index((self.job, self.index)), self.source, names)
 
 
 def task_name(job: str, index: int) -> str:

@@ -52,6 +52,7 @@ class TrainingTask(abc.ABC):
       has_scaffold: whether `scaffold` returns one in place of the model's.
       can_change_batch_size: whether a run may resume with another batch_size.
       last_step: the global step after this process's last step; 0 if unknown.
+      members: names of the training processes of an elastic cluster, which records them.
     """
 
     is_chief = True
@@ -61,6 +62,12 @@ class TrainingTask(abc.ABC):
     has_scaffold = True
     can_change_batch_size = False
     last_step = 0
+    members: Sequence[str] = ()
+
+    @property
+    def full_count(self) -> int:
+        """The number of training processes when none is missing."""
+        return self.count
 
     def run_config(self, config: 'tf.estimator.RunConfig') -> 'tf.estimator.RunConfig':
         """Returns an Estimator's configuration for this task."""

@@ -62,6 +62,11 @@ class Watch:
         """Whether the deadline has passed."""
         return time.monotonic() > self._deadline
 
+    @property
+    def sightings(self) -> Sightings:
+        """What has been seen."""
+        return self._sightings
+
     def look(self, addresses: Collection[str]) -> Sightings:
         """Asks the tasks at these addresses, and returns what has been seen."""
         asked = time.monotonic()

@@ -10,7 +10,8 @@ from typing import Any
 from absl import flags
 
 from estimator_trainer.common import paths
-from estimator_trainer.common.cluster import local_tasks
+from estimator_trainer.common.cluster import local_tasks, membership
+from estimator_trainer.common.cluster.tf_config import PS
 from estimator_trainer.common.commands import guidance
 from estimator_trainer.common.errors import UsageError, check_all, check_utf8
 from estimator_trainer.common.options.entry import Trait, flags_of
@@ -113,7 +114,9 @@ def _check_flag(FLAGS, name, entry):
     if name == 'folds' and flag.value and FLAGS.local_cluster:
         raise UsageError(f'--folds={flag.value} excludes --local_cluster={FLAGS.local_cluster}: give one of the two')
     if name == 'local_cluster' and flag.value:
-        local_tasks.parse(flag.value)
+        counts = local_tasks.parse(flag.value)
+        if FLAGS.min_tasks:
+            membership.check(FLAGS.min_tasks, local_tasks.num_trainers(counts), counts.get(PS, 0))
         if paths.is_remote(FLAGS.output_dir or ''):
             raise UsageError(f'--output_dir={FLAGS.output_dir}: --local_cluster needs a local directory for its logs')
 

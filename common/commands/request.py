@@ -12,8 +12,8 @@ from absl import flags
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import processes
-from estimator_trainer.common.cluster import local, local_tasks, tf_config
-from estimator_trainer.common.cluster.task import ConnectionLost
+from estimator_trainer.common.cluster import local, local_tasks, membership, tf_config
+from estimator_trainer.common.cluster.task import Restart
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.commands import saved_run
 from estimator_trainer.common.commands.flags import arguments, output_dir, to_options, without_effect
@@ -173,11 +173,13 @@ def launch(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str
         saved_run.take_local_cluster(FLAGS, output_dir(FLAGS))
     if FLAGS.local_cluster:
         return _run_local_cluster(script, FLAGS, stop)
+    if FLAGS.min_tasks:
+        membership.check_config(FLAGS.min_tasks, cluster)
     try:
         return run(FLAGS, stop, cluster, local_cluster=local_cluster)
-    except ConnectionLost as error:
+    except Restart as error:
         stop.exit_if_received()
-        processes.restart_process(error)
+        processes.restart_process(error, error.environ)
         raise
 
 
@@ -192,4 +194,4 @@ def _run_local_cluster(script, FLAGS, stop):
             if run_files.is_run(directory):
                 local.rehearse(command, counts, stop)
             start_over.delete(directory)
-    return local.run(command, counts, directory, FLAGS.restarts, stop)
+    return local.run(command, counts, directory, FLAGS.restarts, stop, FLAGS.min_tasks)

@@ -274,9 +274,17 @@ class Options:
         schedules=_TRAINING,
         traits=COMMAND_LINE | LAUNCHER | NOT_IN_TRIALS,
     )
+    min_tasks: int = flag(
+        0,
+        'Elastic training: if tasks of a cluster are lost, the others go on from the latest checkpoint, at least this many; a '
+        'task that is started again takes part from the next checkpoint on. All need output_dir. 0 ends all instead.',
+        bounds=(0, MAX_DEVICES),
+        schedules=_TRAINING,
+        traits=COMMAND_LINE | SAME_IN_TASKS | NOT_IN_TRIALS,
+    )
     restarts: int = flag(
         0,
-        'How often to restart the tasks of --local_cluster if one fails.',
+        'How often to restart the tasks of --local_cluster if one fails: all, or with --min_tasks this one.',
         bounds=(0, MAX_INT),
         requires='local_cluster',
         traits=COMMAND_LINE | LAUNCHER | NOT_IN_TRIALS,

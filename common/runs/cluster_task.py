@@ -3,13 +3,18 @@
 from collections.abc import Iterator
 import contextlib
 import dataclasses
+import os
 import sys
 import types
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import locks
+from estimator_trainer.common.cluster.assembly import Assembly, SharedDirectory
 from estimator_trainer.common.cluster.asynchronous import AsynchronousTask, ParameterServer
+from estimator_trainer.common.cluster.elastic import ElasticTask, expected
+from estimator_trainer.common.cluster.membership import Formation, Hello
 from estimator_trainer.common.cluster.synchronous import SynchronousTask
 from estimator_trainer.common.cluster.tf_config import EVALUATOR, PS, ClusterConfig
 from estimator_trainer.common.cluster.training_task import Rehearsal, TrainingTask
@@ -18,6 +23,8 @@ from estimator_trainer.common.files import dumps
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import Options, names_with
 from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.storage import run_dir
+from estimator_trainer.common.storage.status import State
 from estimator_trainer.common.training.parallel import tower_devices
 from estimator_trainer.common.training.session_config import make_session_config
 from estimator_trainer.hparams.build import HParams
@@ -72,16 +79,75 @@ def serve(cluster: ClusterConfig, options: Options, stop: StopOnSignal) -> dict[
     return {}
 
 
-@contextlib.contextmanager
-def joined(cluster: ClusterConfig, params: HParams, options: Options) -> Iterator[TrainingTask]:
-    """Yields this process's Task once all have joined."""
-    task_class = AsynchronousTask if cluster.addresses.get(PS) else SynchronousTask
-    task = task_class(cluster, options.cluster_timeout, make_session_config(tower_devices(options), options))
+def is_elastic(options: Options, cluster: ClusterConfig) -> bool:
+    """Whether this process trains with those of --min_tasks that are there.
+
+    Raises:
+      UsageError: other options do not go with the flag.
+    """
+    if options.min_tasks and options.overwrite:
+        raise UsageError('--overwrite: a task that returns would delete the run of the others: delete it before')
+    return options.min_tasks > 0 and (cluster.job, cluster.index) in cluster.trainers
+
+
+@dataclasses.dataclass(frozen=True)
+class Gathered:
+    """An elastic cluster's tasks, once they agree on who trains: `formation`, and what this one has said of itself: `own`."""
+
+    formation: Formation
+    own: Hello
+
+
+def gather(cluster: ClusterConfig, params: HParams, options: Options, output_dir: str) -> Gathered | None:
+    """Returns who trains; None if the others have finished without this task. Errors as of Assembly.form."""
+    run_dir.ensure_writable(output_dir)
+    count = len(cluster.trainers)
+    needed = options.min_tasks
+    if not locks.are_supported(output_dir) and needed <= count // 2:
+        raise UsageError(
+            f'--min_tasks={needed}: --output_dir={output_dir} is on a file system without locks, where two halves of the tasks '
+            f'that lose each other would both train: use at least {count // 2 + 1}'
+        )
+    addresses = ' '.join(cluster.addresses[job][index] for job, index in cluster.trainers)
+    index = cluster.trainers.index((cluster.job, cluster.index))
+    own = Hello(index, expected(os.environ), {cluster.source: addresses, **_facts(params, options)})
+    directory = SharedDirectory(
+        output_dir,
+        lambda: run_dir.lock(output_dir),
+        lambda: run_dir.holder(output_dir),
+        lambda: run_dir.read_status(output_dir).get('state') == State.FINISHED.value,
+    )
+    formation = Assembly(cluster, own, needed, options.cluster_timeout, directory).form()
+    return Gathered(formation, own) if formation else None
+
+
+def _facts(params, options):
+    """Returns what all tasks must agree on before they meet, {name: JSON}."""
     facts = {'TensorFlow': tf.__version__, **params}
     facts |= {name: getattr(options, name) for name in names_with(Trait.SAME_IN_TASKS)}
     facts['warm_start_from'] = 'given' if options.warm_start_from else 'not given'
+    return {name: dumps(value) for name, value in facts.items()}
+
+
+@contextlib.contextmanager
+def joined(
+    cluster: ClusterConfig, params: HParams, options: Options, gathered: Gathered | None = None
+) -> Iterator[TrainingTask]:
+    """Yields this process's Task once all have joined.
+
+    Args:
+      cluster: that of `gathered`, if the cluster is elastic.
+    """
+    arguments = options.cluster_timeout, make_session_config(tower_devices(options), options)
+    task: AsynchronousTask | SynchronousTask
+    if gathered:
+        task = ElasticTask(gathered.formation, gathered.own, *arguments)
+    else:
+        task = (AsynchronousTask if cluster.addresses.get(PS) else SynchronousTask)(cluster, *arguments)
     try:
-        task.meet({name: dumps(value) for name, value in facts.items()})
+        task.meet(_facts(params, options))
         yield task
+    except locks.Held as error:
+        raise task.give_way(error) from None
     finally:
         task.end_watch()

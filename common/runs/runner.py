@@ -73,6 +73,12 @@ def run(
       RunError: files are missing or corrupt, memory or disk space is insufficient, or training fails.
     """
     params, schedule = source.params, SCHEDULES[options.schedule]
+    gathered = None
+    if cluster and cluster_task.is_elastic(options, cluster):
+        gathered = cluster_task.gather(cluster, params, options, output_dir)
+        if not gathered:
+            return {}
+        cluster = gathered.formation.config
     is_worker = cluster is not None and cluster.is_worker
     if cluster and schedule.trains and not schedule.is_dry_run:
         options = cluster_task.options_of_task(model, options, params, cluster)
@@ -86,8 +92,8 @@ def run(
         return _describe(source)
     with contextlib.ExitStack() as cleanup:
         task: TrainingTask = ALONE
-        if cluster and schedule.trains and not schedule.is_dry_run and len(cluster.members) > 1:
-            task = cleanup.enter_context(cluster_task.joined(cluster, params, options))
+        if cluster and schedule.trains and not schedule.is_dry_run and (gathered or len(cluster.members) > 1):
+            task = cleanup.enter_context(cluster_task.joined(cluster, params, options, gathered))
             if is_worker:  # The chief has the weights.
                 options = dataclasses.replace(options, warm_start_from='', from_step=None)
         if cluster and schedule.is_dry_run:
@@ -152,7 +158,7 @@ def opened(
             is_recorded = task.is_chief and not schedule.is_dry_run
             if is_recorded and not options.overwrite and not checkpoints.has_checkpoint(output_dir):
                 # By which the directory alone restarts it, even if it is killed while the data is prepared.
-                saved_flags.save(output_dir, kept, task.count)
+                saved_flags.save(output_dir, kept, task.full_count)
                 overrides.save(source.params, [], run_dir.hparams_path(output_dir))
             status = cleanup.enter_context(recorded(output_dir if is_recorded else '', is_resumed, stop))
             back_to = rollback.target(output_dir, options)  # Another process may have trained there meanwhile.
@@ -198,7 +204,7 @@ def _begin(experiment, options, back_to, text, kept, history, step):
         run_dir.save_summary(output_dir, text)
     kept = {**kept, saved_flags.PARALLELISM: parallelism.of(experiment.options)}
     if not step or step < experiment.train_steps:
-        (saved_flags.update if step else saved_flags.save)(output_dir, kept, experiment.task.count)
+        (saved_flags.update if step else saved_flags.save)(output_dir, kept, experiment.task.full_count)
         overrides.save(experiment.source.params, history, run_dir.hparams_path(output_dir))
 
 

@@ -20,7 +20,7 @@ from estimator_trainer.common.runs.find_learning_rate import find_learning_rate
 from estimator_trainer.common.runs.inference_schedules import predict
 from estimator_trainer.common.runs.report import report
 from estimator_trainer.common.runs.serve_schedule import serve
-from estimator_trainer.common.storage import best_checkpoint, checkpoints
+from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_dir
 from estimator_trainer.common.storage.metrics import (
     add_metrics,
     evaluations_since_best,
@@ -57,6 +57,8 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
     if not task.start(lambda: saved_dataset.facts(experiment.source)):
         tf.logging.info('The chief has nothing to train.')
         return {'global_step': step}
+    if task.is_chief and task.members:
+        run_dir.add_tasks(output_dir, step, task.members)
     try:
         with (
             task.naming_lost_tasks(),

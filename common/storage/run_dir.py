@@ -1,7 +1,8 @@
 """An output_dir: JSON files about the run, metrics.csv, its lock; the Estimator adds checkpoints and events."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 import contextlib
+import datetime
 import os
 from typing import Any
 
@@ -9,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import locks, paths
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import check_no_pipes, write, write_json
+from estimator_trainer.common.files import check_no_pipes, dumps, write, write_json
 from estimator_trainer.common.storage import status
 from estimator_trainer.common.storage.best_checkpoint import best_dir, best_record
 from estimator_trainer.common.storage.checkpoints import has_checkpoint
@@ -46,6 +47,11 @@ def abandoned_dir(output_dir: str) -> str:
 def rollback_path(directory: str) -> str:
     """Returns the path of the record of a roll-back: in the output_dir until it has ended, then in its folder."""
     return os.path.join(directory, 'rollback.json')
+
+
+def tasks_path(output_dir: str) -> str:
+    """Returns the path of the record of an elastic cluster: a JSON object in each line, see `add_tasks`."""
+    return os.path.join(output_dir, 'tasks.jsonl')
 
 
 def results_path(output_dir: str) -> str:
@@ -88,6 +94,19 @@ def ensure_writable(output_dir: str) -> None:
         raise UsageError(f'--output_dir={output_dir}: cannot be written: {error.message}') from None
 
 
+def _lock_path(output_dir):
+    return os.path.join(output_dir, 'trainer.lock')
+
+
+def holder(output_dir: str) -> str:
+    """Returns the process that locked the directory last; '' if it is unknown or the directory is remote."""
+    try:
+        with open(_lock_path(output_dir), encoding='utf-8', errors='replace') as file:
+            return file.read()
+    except OSError:
+        return ''
+
+
 @contextlib.contextmanager
 def lock(output_dir: str) -> Iterator[None]:
     """Locks a local directory against other runs until the block or the process ends.
@@ -99,7 +118,7 @@ def lock(output_dir: str) -> Iterator[None]:
         yield
         return
     with locks.lock(
-        os.path.join(output_dir, 'trainer.lock'),
+        _lock_path(output_dir),
         lambda holder: (
             f'--output_dir={output_dir}: {holder or "another trainer"} is training there: wait for it, or choose another'
         ),
@@ -137,3 +156,14 @@ def _has_evaluations(output_dir):
 def save_results(output_dir: str, results: Mapping[str, Any]) -> None:
     """Writes results.json."""
     write_json(results_path(output_dir), results)
+
+
+def add_tasks(output_dir: str, step: int, tasks: Sequence[str]) -> None:
+    """Adds a line to tasks.jsonl: the tasks that train from a step on. A step was run by those of the last line before it."""
+    path = tasks_path(output_dir)
+    before = ''
+    if tf.io.gfile.exists(path):
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            before = file.read().decode(errors='replace')
+    time = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds')
+    write(path, f'{before}{dumps({"time": time, "from_step": step, "tasks": [*tasks]})}\n')

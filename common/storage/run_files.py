@@ -21,7 +21,10 @@ _EVENTS = r'events\.out\.tfevents\..+'
 _WRITTEN = (
     ('', r'rollback\.json'),  # Of a roll-back that was interrupted; without checkpoints, it could not be finished.
     ('', _CHECKPOINT),
-    ('', rf'checkpoint|graph\.pbtxt|predictions\.jsonl|data_summary\.txt|report\.html|results\.json|status\.json|{_EVENTS}'),
+    (
+        '',
+        rf'checkpoint|graph\.pbtxt|predictions\.jsonl|data_summary\.txt|report\.html|results\.json|status\.json|tasks\.jsonl|{_EVENTS}',
+    ),
     ('eval(_.+)?', rf'{_EVENTS}|projector_config\.pbtxt|embedding(_labels)?\.tsv|embedding_images\.png'),
     ('input_state', r'\d+\.input\..+'),
     ('loggers', r'.+\.json'),

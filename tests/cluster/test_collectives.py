@@ -234,7 +234,7 @@ def test_a_task_that_has_received_a_signal_ends_rather_than_restarts(monkeypatch
     task = make_task(addresses(chief=1, worker=1), 'chief', 0)
     monkeypatch.setattr(task, 'loss', lambda error: ConnectionLost('for 25 s'))
     seen = []
-    monkeypatch.setattr(cluster_task, 'restart_process', lambda error: seen.append(str(error)))
+    monkeypatch.setattr(cluster_task, 'restart_process', lambda error, environ: seen.append(str(error)))
     monkeypatch.setattr(cluster_task, 'exit_process', lambda code: seen.append(code))
     task._end_process()
     with StopInProgram() as stop:

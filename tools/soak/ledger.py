@@ -3,8 +3,8 @@
     python trainer.py --model=tools.soak.ledger --dataset=tools.soak.ledger
 
 appends a line to the file in the environment variable LEDGER for each step and tower: the step, the ids and the losses, the
-bits of float32 as integers. Random shifts and dropout expose all random numbers. A step takes at least 5 ms, so that it can be
-hit.
+bits of float32 as integers. {pid} in its path stands for the process. Random shifts and dropout, which is_random=false omits,
+expose all random numbers. A step takes at least 5 ms, or LEDGER_SECONDS, so that it can be hit.
 """
 
 import os
@@ -21,7 +21,14 @@ SIDE = 4
 
 
 def get_params():
-    return {'batch_size': 6, 'eval_batch_size': 6, 'learning_rate': 0.01, 'shuffle_buffer': 100, 'num_examples': 50}
+    return {
+        'batch_size': 6,
+        'eval_batch_size': 6,
+        'learning_rate': 0.01,
+        'shuffle_buffer': 100,
+        'num_examples': 50,
+        'is_random': True,
+    }
 
 
 def prepare(data_dir, params):
@@ -53,10 +60,9 @@ def parse_batch(mode, params, serialized):
 
 def model(features, labels, mode, params):
     """Returns {'y': [batch]} and the squared error [batch]."""
-    del params
     is_training = mode == tf.estimator.ModeKeys.TRAIN
-    x = tf.layers.flatten(random_shift(features['image'], 1, is_training))
-    x = dropout(tf.layers.dense(x, 8, tf.nn.tanh, name='hidden'), 0.3, is_training)
+    x = tf.layers.flatten(random_shift(features['image'], 1, is_training and params.is_random))
+    x = dropout(tf.layers.dense(x, 8, tf.nn.tanh, name='hidden'), 0.3, is_training and params.is_random)
     y = tf.layers.dense(x, 1, name='y')[:, 0]
     if labels is None:
         return {'y': y}, None
@@ -66,13 +72,13 @@ def model(features, labels, mode, params):
 
 def _write_down(ids, loss):
     """Returns the loss, whose gradient waits until the line is written."""
-    with tf.control_dependencies([tf.py_func(lambda: time.sleep(0.005), [], [])]):
+    with tf.control_dependencies([tf.py_func(lambda: time.sleep(float(os.environ.get('LEDGER_SECONDS', 0.005))), [], [])]):
         written = tf.print(
             tf.train.get_global_step() + 0,
             ids,
             tf.bitcast(loss, tf.int32),
             summarize=-1,
-            output_stream=f'file://{os.environ["LEDGER"]}',
+            output_stream=f'file://{os.environ["LEDGER"].replace("{pid}", str(os.getpid()))}',
         )
     with tf.control_dependencies([written]):
         return loss * tf.identity(1.0)
