@@ -202,17 +202,19 @@ class Returning:
     """Asks, from the chief that trains, whether tasks wait to take part.
 
     Args:
-      own: of this task.
+      own: of this task; with the facts that they must have.
     """
 
     def __init__(self, formation: Formation, own: Hello):
-        self._absent, self._own = formation.absent, own
+        self._absent, self.own = formation.absent, own
         self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self.is_any = False
 
     def start(self) -> None:
-        if self._absent:
-            threading.Thread(target=self._run, daemon=True).start()
+        """Begins to ask, unless it has begun before."""
+        if self._absent and not self._thread.ident:
+            self._thread.start()
 
     def stop(self) -> None:
         self._is_over.set()
@@ -220,7 +222,7 @@ class Returning:
     def _run(self):
         while not self._is_over.wait(_SECONDS):
             waiting = [address for address, state in probe_all(self._absent).items() if state == FOREIGN]
-            self.is_any = any(hello.facts == self._own.facts for hello in answers(waiting, self._own))
+            self.is_any = any(hello.facts == self.own.facts for hello in answers(waiting, self.own))
 
 
 class _Server(socketserver.ThreadingTCPServer):

@@ -1,7 +1,9 @@
 """Synchronous training that goes on without tasks that are lost, and takes them back: its processes restart with others."""
 
 from collections.abc import Mapping, MutableMapping, Sequence
+import dataclasses
 import json
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -13,6 +15,7 @@ from estimator_trainer.common.cluster.probe import FOREIGN, LOST
 from estimator_trainer.common.cluster.synchronous import SynchronousTask
 from estimator_trainer.common.cluster.task import Restart
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.files import dumps
 
 _EXPECTED = 'CLUSTER_EXPECTED_TASKS'  # Environment variable of a restarted process: what Hello calls expected, as JSON.
 _MEET_SECONDS = 60  # All have imported TensorFlow.
@@ -54,6 +57,14 @@ class ElasticTask(SynchronousTask):
             raise
         except RunError as error:
             raise self._restart(str(error), self._addresses) from None
+
+    def recognize(self, params: Mapping[str, Any]) -> None:
+        facts = {**self._returning.own.facts, **{name: dumps(value) for name, value in params.items()}}
+        self._returning.own = dataclasses.replace(self._returning.own, facts=facts)
+
+    def complete_step(self) -> None:
+        """See Task. Now the run has a checkpoint, from which a task takes the hyper-parameters that are not given."""
+        super().complete_step()
         if self.is_chief:
             self._returning.start()
 

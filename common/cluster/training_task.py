@@ -126,6 +126,10 @@ class TrainingTask(abc.ABC):
         del facts
         return True
 
+    def recognize(self, params: Mapping[str, Any]) -> None:
+        """Tells a chief the hyper-parameters of the run, with those that its data determine: tasks that return must have them."""
+        del params
+
     @abc.abstractmethod
     def leave(self) -> None:
         """Ends the task's part; a chief that has not called `start` notifies the others that there is nothing to train."""

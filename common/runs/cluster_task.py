@@ -16,6 +16,7 @@ from estimator_trainer.common.cluster.asynchronous import AsynchronousTask, Para
 from estimator_trainer.common.cluster.elastic import ElasticTask, expected
 from estimator_trainer.common.cluster.membership import Formation, Hello
 from estimator_trainer.common.cluster.synchronous import SynchronousTask
+from estimator_trainer.common.cluster.task import Restart
 from estimator_trainer.common.cluster.tf_config import EVALUATOR, PS, ClusterConfig
 from estimator_trainer.common.cluster.training_task import Rehearsal, TrainingTask
 from estimator_trainer.common.errors import UsageError
@@ -23,7 +24,7 @@ from estimator_trainer.common.files import dumps
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import Options, names_with
 from estimator_trainer.common.stop import StopOnSignal
-from estimator_trainer.common.storage import run_dir
+from estimator_trainer.common.storage import checkpoints, run_dir
 from estimator_trainer.common.storage.status import State
 from estimator_trainer.common.training.parallel import tower_devices
 from estimator_trainer.common.training.session_config import make_session_config
@@ -117,7 +118,13 @@ def gather(cluster: ClusterConfig, params: HParams, options: Options, output_dir
         lambda: run_dir.holder(output_dir),
         lambda: run_dir.read_status(output_dir).get('state') == State.FINISHED.value,
     )
-    formation = Assembly(cluster, own, needed, options.cluster_timeout, directory).form()
+    has_begun = checkpoints.has_checkpoint(output_dir)
+    try:
+        formation = Assembly(cluster, own, needed, options.cluster_timeout, directory).form()
+    except UsageError as error:
+        if not has_begun and checkpoints.has_checkpoint(output_dir):  # Which determines what this command does not give.
+            raise Restart(f'{error}: trying again, as the run has begun meanwhile') from None
+        raise
     return Gathered(formation, own) if formation else None
 
 

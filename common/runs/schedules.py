@@ -59,6 +59,7 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
         return {'global_step': step}
     if task.is_chief and task.members:
         run_dir.add_tasks(output_dir, step, task.members)
+        task.recognize(source.params)
     try:
         with (
             task.naming_lost_tasks(),
