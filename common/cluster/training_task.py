@@ -127,7 +127,7 @@ class TrainingTask(abc.ABC):
         return True
 
     def recognize(self, params: Mapping[str, Any]) -> None:
-        """Tells a chief the hyper-parameters of the run, with those that its data determine: tasks that return must have them."""
+        """Tells a chief the hyper-parameters of the run; its data determine some: who returns must have the same."""
         del params
 
     @abc.abstractmethod

@@ -73,6 +73,38 @@ def test_a_failed_task_is_named_and_all_restart_as_often_as_allowed_except_after
     assert logged(tmp_path, 'worker-1') == f'{lost}\n'  # Of the first start: logs are appended to.
 
 
+RECORD = 'with open("tasks.jsonl", "w") as file: file.write(json.dumps({"tasks": ["worker 0", "worker 1"]}) + "\\n")\n'
+
+
+def test_in_elastic_training_a_lost_task_is_started_again_and_the_result_is_that_of_the_acting_chief(launch, caplog):
+    chief = 'if not os.path.exists("again"):\n  wait_for("recorded")\n  touch("again")\n  os.kill(os.getpid(), 9)\n'
+    chief += 'touch("returned")\nprint(json.dumps({}))'
+    worker = f'{RECORD}log_a_step()\ntouch("recorded")\nwait_for("returned")\nprint(json.dumps({{"global_step": 3}}))'
+    tasks = {'chief0': chief, 'worker0': worker, 'worker1': 'wait_for("returned")'}
+    assert launch(tasks, restarts=1, min_tasks=2, terminate_seconds=0) == {'global_step': 3}
+    assert re.search(r'chief failed: was killed by SIGKILL .*; starting it again \(restart 1 of 1\)\.', caplog.text)
+    assert caplog.messages[-1] == 'ended: chief, worker 0, worker 1; loss = 0.5, step = 7'
+
+
+def test_in_elastic_training_the_others_go_on_without_a_lost_task_but_not_too_few(launch, tmp_path, caplog):
+    class Stop(StopOnSignal):
+        @property
+        def received(self):
+            if 'the others go on' in caplog.text:
+                (tmp_path / 'told').touch()
+            return super().received
+
+    tasks = {'chief0': 'wait_for("told")\nprint(json.dumps({"global_step": 3}))', 'worker0': 'wait_for("told")'}
+    found = launch({**tasks, 'worker1': 'sys.exit(1)'}, stop=Stop(), min_tasks=2, terminate_seconds=0)
+    assert found == {'global_step': 3}
+    assert 'worker 1 failed: exit code 1 ' in caplog.text and '; the others go on without it.' in caplog.text
+    assert caplog.messages[-1] == 'ended: chief, worker 0; lost: worker 1'
+    with pytest.raises(RunError, match='^worker 0 failed: exit code 1 .*; rerun the command to resume '):
+        launch({'chief0': 'serve(143)', 'worker0': 'leave(1)'}, min_tasks=2, terminate_seconds=0.1)
+    with pytest.raises(UsageError, match='^worker 0 failed: exit code 2 '):
+        launch({'chief0': 'serve(143)', 'worker0': 'leave(2)'}, restarts=3, min_tasks=1, terminate_seconds=0.1)
+
+
 def test_tasks_that_outlive_a_lost_one_are_terminated_and_finally_killed(launch, caplog):
     with pytest.raises(RunError, match='^worker 0 failed: exit code 1 '):
         launch({'chief0': 'log_a_step()\nserve(143)', 'worker0': 'leave(1)'}, terminate_seconds=0.1)

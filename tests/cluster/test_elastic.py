@@ -1,0 +1,104 @@
+"""Training that goes on without a task that is lost, and takes it back."""
+
+import json
+import signal
+import subprocess
+from unittest import mock
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.cluster import elastic
+from estimator_trainer.common.cluster.membership import Formation, Hello
+from estimator_trainer.common.cluster.probe import FOREIGN, LOST
+from estimator_trainer.common.cluster.sightings import Sightings
+from estimator_trainer.common.cluster.task import ConnectionLost, Restart
+from estimator_trainer.common.cluster.tf_config import ClusterConfig
+from estimator_trainer.common.errors import RunError, UsageError
+from tests.cluster.tasks import addresses, wait_until
+from tests.shared import ROOT, assert_equal, refused
+
+
+@pytest.fixture(scope='module')
+def task():
+    """Worker 2, which trains with worker 0 and the chief; worker 1 does not."""
+    config = ClusterConfig(addresses(chief=1, worker=3), 'worker', 2)
+    return elastic.ElasticTask(Formation(config, (1, 3, 0)), Hello(3, (), {}), 60.0, None)
+
+
+def restart_of(error):
+    assert isinstance(error, Restart)
+    return str(error), json.loads(error.environ['CLUSTER_EXPECTED_TASKS'])
+
+
+def test_a_task_is_a_worker_of_those_that_train(task):
+    assert (task.name, task.index, task.count, task.full_count) == ('worker 2', 1, 3, 4)
+    assert list(task.members) == ['worker 0', 'worker 2', 'chief'] and not task.is_chief
+
+
+def test_a_loss_restarts_with_those_left_unless_nobody_is_lost_and_nothing_was_done(task, monkeypatch):
+    sightings = Sightings()
+    first, _, chief = task._addresses
+    monkeypatch.setattr(task._watch, '_sightings', sightings)
+    monkeypatch.setattr(task, '_search', lambda error: sightings)
+    cause = tf.errors.AbortedError(None, None, 'disk full')
+    assert not isinstance(task.loss(cause), Restart)
+    sightings.see({first: LOST, chief: 'answers'}, 5, 6)
+    told = f'worker 0 ({first}) is lost: the others restart from the latest checkpoint'
+    assert restart_of(task.loss()) == (told, [3, 0])
+    sightings.see({first: FOREIGN, chief: 'answers'}, 7, 8)  # It has restarted already.
+    assert restart_of(task.loss())[0] == told
+    sightings.complete_step(9, 1)
+    assert restart_of(task.loss(cause)) == ('another task has failed: the others restart from the latest checkpoint', [1, 3, 0])
+    monkeypatch.setattr(elastic.SynchronousTask, 'loss', lambda self, error: ConnectionLost('it was lost for 25 s'))
+    assert restart_of(task.loss()) == ('it was lost for 25 s', [1, 3, 0])
+
+
+def test_a_task_that_differs_ends_and_the_others_restart_without_it(task):
+    facts = {'the checksum of the training data': '1'}
+    with pytest.raises(Restart) as caught:
+        task._compare([facts, facts, {}], facts)
+    text, expected = restart_of(caught.value)
+    assert text.startswith('chief (127.0.0.1:') and 'was started otherwise' in text and expected == [1, 3]
+    assert refused(task._compare, [{}, facts, {}], facts).startswith('worker 0 has the checksum of the training data=None')
+    assert task._compare([facts] * 3, facts) is None
+
+
+def test_all_restart_with_a_task_that_returns_and_if_they_do_not_meet_or_another_part_trains(task, monkeypatch):
+    assert restart_of(task.take_back())[1] == restart_of(task.give_way(RunError('it is locked')))[1] == [1, 3, 0]
+    for error, expected in (
+        (RunError('worker 0 cannot be reached'), Restart),
+        (Restart('it is lost'), Restart),
+        (UsageError('it differs'), UsageError),
+    ):
+        monkeypatch.setattr(elastic.SynchronousTask, 'meet', mock.Mock(side_effect=error))
+        with pytest.raises(expected, match=f'^{error}$'):
+            task.meet({})
+
+
+def test_a_worker_goes_on_without_the_chief_and_with_it_when_it_is_back_to_the_same_weights(train, tmp_path):
+    """The loss of the chief is the hardest: another one takes its place, and keeps it; alone, it needs no collectives."""
+    flags = ('--schedule=train', '--save_checkpoints_steps=5', '--train_steps=1000000', '--min_tasks=1')
+    environ = {'TINY_SECONDS': '0.02', 'PYTHONPATH': ROOT}
+    run = train(2, *flags, directory=tmp_path, environ=environ, popen=subprocess.Popen)  # Processes that can restart.
+    record = run.output_dir / 'tasks.jsonl'
+
+    def lines():
+        return [json.loads(line) for line in record.read_text().splitlines()]
+
+    run.wait_for_step('chief0', 7)
+    run.send('chief0', signal.SIGKILL)
+    wait_until(lambda: len(lines()) == 2)
+    run.start('chief')
+    wait_until(lambda: len(lines()) == 3)
+    run.wait_for_step('worker0', lines()[2]['from_step'] + 1)
+    run.send('worker0', signal.SIGTERM)
+    assert run.wait() == [128 + signal.SIGTERM] * 2
+    assert [line['tasks'] for line in lines()] == [['chief', 'worker 0'], ['worker 0'], ['worker 0', 'chief']]
+    assert 0 == lines()[0]['from_step'] < lines()[1]['from_step'] < lines()[2]['from_step']
+    assert 'waiting to take part from the next checkpoint on' in run.log('chief0')
+    assert 'Traceback' not in ''.join(map(run.log, run.processes)) and 'began otherwise' not in run.log('worker0')
+    found = run.weights()
+    undisturbed = train(2, '--schedule=train', f'--train_steps={found["global_step"]}')
+    assert undisturbed.wait() == [0, 0]
+    assert_equal(found, undisturbed.weights(), 1e-5)
