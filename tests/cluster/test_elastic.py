@@ -8,13 +8,19 @@ from unittest import mock
 import pytest
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import locks
 from estimator_trainer.common.cluster import elastic
+from estimator_trainer.common.cluster.assembly import Assembly
 from estimator_trainer.common.cluster.membership import Formation, Hello
 from estimator_trainer.common.cluster.probe import FOREIGN, LOST
 from estimator_trainer.common.cluster.sightings import Sightings
 from estimator_trainer.common.cluster.task import ConnectionLost, Restart
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.runs import cluster_task
+from estimator_trainer.common.storage import checkpoints
+from estimator_trainer.hparams.build import HParams
 from tests.cluster.tasks import addresses, wait_until
 from tests.shared import ROOT, assert_equal, refused
 
@@ -74,6 +80,56 @@ def test_all_restart_with_a_task_that_returns_and_if_they_do_not_meet_or_another
         monkeypatch.setattr(elastic.SynchronousTask, 'meet', mock.Mock(side_effect=error))
         with pytest.raises(expected, match=f'^{error}$'):
             task.meet({})
+
+
+@pytest.fixture
+def gather(tmp_path):
+    """Gathers worker 0 of three: gather(flag=value) -> Gathered."""
+    cluster = ClusterConfig(addresses(worker=3), 'worker', 0)
+
+    def call(**flags):
+        flags = {'min_tasks': 1, 'cluster_timeout': 0.1, **flags}
+        return cluster_task.gather(cluster, HParams({'batch_size': 12}), Options(**flags), str(tmp_path))
+
+    return call
+
+
+def test_without_locks_more_than_half_must_train(gather, monkeypatch):
+    monkeypatch.setattr(locks, 'are_supported', lambda directory: False)
+    assert '--min_tasks=1: --output_dir=' in (message := refused(gather)) and message.endswith(
+        'would both train: use at least 2'
+    )
+    with pytest.raises(RunError, match=r'fewer than 2 tasks \(--min_tasks\): worker 1 .*, worker 2 '):
+        gather(min_tasks=2)
+
+
+def test_a_task_says_what_it_was_started_with_and_where_it_can_be_left_alone(gather, monkeypatch):
+    monkeypatch.setenv('CLUSTER_EXPECTED_TASKS', '[0]')
+    found = gather()
+    assert found.formation.members == (0,) and found.own.expected == (0,)
+    facts = found.own.facts
+    assert (facts['batch_size'], facts['min_tasks'], facts['TF_CONFIG'].count('127.0.0.1:')) == ('12', '1', 3)
+
+
+def test_a_task_that_was_started_before_the_run_began_takes_its_hyper_parameters_by_a_restart(gather, tmp_path, monkeypatch):
+    def differ(self):
+        (tmp_path / 'checkpoint').touch()
+        raise UsageError('chief has task=""')
+
+    monkeypatch.setattr(Assembly, 'form', differ)
+    monkeypatch.setattr(checkpoints, 'has_checkpoint', lambda directory: (tmp_path / 'checkpoint').exists())
+    with pytest.raises(Restart, match='chief has task="": trying again, as the run has begun meanwhile'):
+        gather()
+    assert refused(gather) == 'chief has task=""'
+
+
+def test_overwriting_is_refused():
+    config = ClusterConfig({'worker': ['a:1', 'b:1'], 'evaluator': ['c:1']}, 'worker', 1)
+    assert cluster_task.is_elastic(Options(min_tasks=1), config) and not cluster_task.is_elastic(Options(), config)
+    evaluator = ClusterConfig(config.addresses, 'evaluator', 0)
+    assert not cluster_task.is_elastic(Options(min_tasks=1), evaluator)
+    message = refused(cluster_task.is_elastic, Options(min_tasks=1, overwrite=True), config)
+    assert message == '--overwrite: a task that returns would delete the run of the others: delete it before'
 
 
 def test_a_worker_goes_on_without_the_chief_and_with_it_when_it_is_back_to_the_same_weights(train, tmp_path):

@@ -9,11 +9,14 @@ from tests.cluster.tasks import tf_config
 from tests.shared import POLYNOMIAL
 
 WITH_EVALUATOR = {'chief': ['a:1'], 'evaluator': ['b:1']}
+PAIR = {'worker': ['a:1', 'b:1']}
 WITH_SERVER = {'chief': ['a:1'], 'worker': ['b:1'], 'ps': ['c:1']}
 PATIENCE = '--early_stopping_patience=2'
 NEEDS_EVALUATIONS = '--early_stopping_patience needs evaluations by the chief: remove the evaluator from the cluster'
 OLD_CHECKPOINTS = '--overwrite: the evaluator of the cluster may read the old checkpoints: delete the run before'
 NOT_WITH_SERVERS = 'is incompatible with parameter servers: omit it, or leave ps out of the cluster'
+COME_AND_GO = 'is incompatible with parameter servers, whose workers come and go: omit it'
+OF_CLUSTER = 'is for the tasks of a cluster: give --local_cluster, or set TF_CONFIG, or omit it'
 
 
 @pytest.fixture
@@ -52,11 +55,10 @@ def test_an_evaluator_evaluates_for_a_chief_without_workers_and_the_chief_runs_o
 
 
 def test_a_dry_run_of_the_chief_finds_what_its_cluster_does_not_support(run_as, tmp_path):
-    pair = {'worker': ['a:1', 'b:1']}
-    code, result, log = run_as(pair, 'worker', '--schedule=dry_run')
+    code, result, log = run_as(PAIR, 'worker', '--schedule=dry_run')
     assert code == 0 and result['global_step'] == 1 and 'Input x: float32 (50,)' in log  # Its share.
     for cluster, job, flag, message in (
-        (pair, 'worker', '--hparams=batch_size=1', 'batch_size=1 is too small for 2 tasks: use'),
+        (PAIR, 'worker', '--hparams=batch_size=1', 'batch_size=1 is too small for 2 tasks: use'),
         (WITH_EVALUATOR, 'chief', PATIENCE, NEEDS_EVALUATIONS),
         (WITH_SERVER, 'chief', '--steps_per_loop=2', f'--steps_per_loop {NOT_WITH_SERVERS}'),
     ):
@@ -70,7 +72,11 @@ def test_each_task_rejects_options_that_clusters_do_not_support(run_as, tmp_path
     for cluster, job, flag, message in (
         (WITH_EVALUATOR, 'chief', PATIENCE, NEEDS_EVALUATIONS),
         (WITH_EVALUATOR, 'evaluator', '--overwrite', OLD_CHECKPOINTS),
-        ({'worker': ['a:1', 'b:1']}, 'evaluator', PATIENCE, NEEDS_EVALUATIONS),
+        (PAIR, 'worker', '--min_tasks=3', '--min_tasks=3: the cluster has only 2 tasks that train: use at most 2'),
+        (WITH_SERVER, 'worker', '--min_tasks=1', f'--min_tasks {COME_AND_GO}'),
+        (WITH_EVALUATOR, 'evaluator', '--min_tasks=1', '--min_tasks=1: one task trains: add workers, or omit it'),
+        ({}, 'chief', '--min_tasks=1', f'--min_tasks=1 {OF_CLUSTER}'),
+        (PAIR, 'evaluator', PATIENCE, NEEDS_EVALUATIONS),
         (WITH_SERVER, 'chief', '--steps_per_loop=2', f'--steps_per_loop {NOT_WITH_SERVERS}'),
         (WITH_SERVER, 'chief', '--keep_checkpoint_every=2', f'--keep_checkpoint_every {NOT_WITH_SERVERS}'),
         (WITH_SERVER, 'ps', '--precision=float16', f'--precision=float16 {NOT_WITH_SERVERS}'),

@@ -19,7 +19,7 @@ RANGES = {
     **dict.fromkeys(['seed', 'steps_per_loop', 'keep_checkpoint_max', 'restarts', 'eval_timeout'], (0, INT32)),
     **dict.fromkeys(['save_checkpoints_steps', 'save_summary_steps', 'eval_every_steps'], (1, STEPS)),
     **dict.fromkeys(['overfit_batches', 'eval_steps', 'early_stopping_patience', 'keep_checkpoint_every'], (0, STEPS)),
-    **dict.fromkeys(['num_gpus', 'num_towers', 'inter_op_threads', 'intra_op_threads', 'folds'], (0, 1024)),
+    **dict.fromkeys(['num_gpus', 'num_towers', 'inter_op_threads', 'intra_op_threads', 'folds', 'min_tasks'], (0, 1024)),
     'jobs': (1, 1024),
 }
 
@@ -66,13 +66,13 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
         (Trait.PATH, 'output_dir runs data_dir hparams_set warm_start_from checkpoint input predictions visualize'),
         (
             Trait.COMMAND_LINE,
-            'help list version runs watch verbosity log_file full_traceback cluster_timeout local_cluster restarts',
+            'help list version runs watch verbosity log_file full_traceback cluster_timeout local_cluster min_tasks restarts',
         ),
         (Trait.LAUNCHER, 'verbosity log_file local_cluster restarts overwrite folds jobs'),
         (
             Trait.SAME_IN_TASKS,
             """num_gpus num_towers precision xla save_checkpoints_steps save_summary_steps steps_per_loop profile_steps
-            overfit_batches freeze debug_numerics eval_every_steps keep_checkpoint_every overwrite""",
+            overfit_batches freeze debug_numerics eval_every_steps keep_checkpoint_every overwrite min_tasks""",
         ),
         (
             Trait.SAME_IN_TRIALS,
@@ -97,7 +97,7 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
         (
             Trait.NOT_IN_TRIALS,
             """schedule override_hparams from_step checkpoint eval_timeout input predict_split predictions visualize
-            local_cluster restarts runs watch overwrite format quantize port host folds""",
+            local_cluster min_tasks restarts runs watch overwrite format quantize port host folds""",
         ),
     ],
 )

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from estimator_trainer.common import files
+from estimator_trainer.common import files, locks
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_dir
 from estimator_trainer.common.storage.history import add_training
@@ -56,6 +56,14 @@ def test_results_replace_earlier_ones_whole_with_text_for_numbers_that_json_does
     assert [path.name for path in tmp_path.iterdir()] == ['results.json']
 
 
+def test_the_record_of_tasks_gets_a_line_for_each_change(tmp_path):
+    run_dir.add_tasks(str(tmp_path), 0, ['chief', 'worker 0'])
+    run_dir.add_tasks(str(tmp_path), 20, ('worker 0',))
+    first, second = map(json.loads, (tmp_path / 'tasks.jsonl').read_text().splitlines())
+    assert (first['from_step'], first['tasks']) == (0, ['chief', 'worker 0'])
+    assert (second['from_step'], second['tasks']) == (20, ['worker 0']) and second['time'] >= first['time']
+
+
 def test_a_file_that_is_being_replaced_stays_until_the_new_one_is_whole(tmp_path):
     (tmp_path / 'file').write_text('old')
     with pytest.raises(RuntimeError), files.atomic_path(str(tmp_path / 'file')) as part:
@@ -89,11 +97,13 @@ def test_a_lock_names_its_holder_and_ends_with_its_block(tmp_path):
         with run_dir.lock(str(tmp_path)):
             with pytest.raises(RunError, match=f'--output_dir={tmp_path}: {holder} is training there'):
                 run_dir.lock(str(tmp_path)).__enter__()
+    assert run_dir.holder(str(tmp_path)) == holder and run_dir.holder(str(tmp_path / 'other')) == ''
 
 
 @pytest.mark.parametrize('code', [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
 def test_a_file_system_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, caplog, code):
     monkeypatch.setattr(fcntl, 'flock', mock.Mock(side_effect=OSError(code, os.strerror(code))))
+    assert not locks.are_supported(str(tmp_path)) and not locks.are_supported('gs://bucket/run')
     with run_dir.lock(str(tmp_path)), run_dir.lock(str(tmp_path)):
         assert f'{tmp_path}: the file system does not support locks' in caplog.text
     add_metrics(str(tmp_path), {'global_step': 1, 'eval': {'loss': 2.0}})
