@@ -116,9 +116,10 @@ class Assembly:
 
     def _is_alike(self, hello):
         """Whether a task may take part. A task that has not trained yet does not contradict: it ends with the difference."""
+        if hello.task not in self._addresses:
+            return False
         try:
-            name = self._names[hello.task] if 0 <= hello.task < len(self._names) else f'task {hello.task}'
-            check_alike(name, hello.facts, self._names[self._own.task], self._own.facts)
+            check_alike(self._names[hello.task], hello.facts, self._names[self._own.task], self._own.facts)
         except UsageError as error:
             if not self._own.expected:
                 self._decisions.put(error)
@@ -143,7 +144,7 @@ class Assembly:
                     replies = pool.map(lambda address: _exchange(address, {**_to_json(self._own), 'offer': offer}), others)
                     has_all = all(reply.get('accepts') is True for reply in replies)
         except Held as error:
-            if waited > 2 * self._timeout:
+            if waited > self._timeout:
                 raise
             self._remind(str(error))
             return False
@@ -181,7 +182,7 @@ class Assembly:
         try:
             hello = Hello.parse(request)
             members, holder = (offer['members'], offer['holder']) if offer else ((), '')
-            is_valid = all(i in range(len(self._names)) for i in members) and (not offer or self._own.task in members)
+            is_valid = all(i in self._addresses for i in members) and (not offer or self._own.task in members)
         except (ValueError, TypeError, KeyError):  # Another program asks.
             return False
         if not is_valid or not self._is_alike(hello) or not members or not self._has_accepted.acquire(blocking=False):
