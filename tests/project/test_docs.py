@@ -36,7 +36,7 @@ BLOCK = re.compile(r'```python\n(.*?)```', re.DOTALL)
 PAGES = [*(f'{ROOT}/{name}README.md' for name in ('', 'deploy/', 'tf_estimator/')), *sorted(glob.glob(f'{ROOT}/docs/*.md'))]
 OTHER_FLAGS = """inside_saves modules rounds signal times its own logdir follow build-arg no-cache-dir rm create-home home-dir
     uid cpus-per-task exclusive gpus-per-task job-name kill-on-bad-exit label mem nodes ntasks-per-node open-mode output
-    requeue time wait force model_dir no-deps steps tensorflow units absent infile mode outfile tf1
+    requeue time wait no-kill force model_dir no-deps steps tensorflow units absent infile mode outfile tf1
     as_it_was exact check json target devices faults""".split()
 MODULES = dict(re.findall(r'all of `(\w+)\.py`:\n\n```python\n(.*?)```', TEXT, re.DOTALL))
 PROGRAM, *PORTED = BLOCK.findall(read('docs', 'porting.md'))
