@@ -185,6 +185,8 @@ class Assembly:
             is_valid = all(i in self._addresses for i in members) and (not offer or self._own.task in members)
         except (ValueError, TypeError, KeyError):  # Another program asks.
             return False
+        if request.get('trains') is True:  # Those with whom this task has trained are not to go on without the one that asks.
+            self._own = dataclasses.replace(self._own, expected=())
         if not is_valid or not self._is_alike(hello) or not members or not self._has_accepted.acquire(blocking=False):
             return False
         if holder != self._directory.holder():
@@ -223,7 +225,7 @@ class Returning:
     def _run(self):
         while not self._is_over.wait(_SECONDS):
             waiting = [address for address, state in probe_all(self._absent).items() if state == FOREIGN]
-            self.is_any = any(hello.facts == self.own.facts for hello in answers(waiting, self.own))
+            self.is_any = any(hello.facts == self.own.facts for hello in answers(waiting, self.own, trains=True))
 
 
 class _Server(socketserver.ThreadingTCPServer):
@@ -240,12 +242,12 @@ class _Server(socketserver.ThreadingTCPServer):
         super().server_bind()
 
 
-def answers(addresses: Iterable[str], own: Hello) -> list[Hello]:
-    """Says hello to the tasks at addresses, and returns what they say."""
+def answers(addresses: Iterable[str], own: Hello, trains: bool = False) -> list[Hello]:
+    """Says hello to the tasks at addresses, and whether this one trains, and returns what they say."""
     found = []
     given = list(addresses)
     with concurrent.futures.ThreadPoolExecutor(max(len(given), 1)) as pool:
-        for reply in pool.map(lambda address: _exchange(address, _to_json(own)), given):
+        for reply in pool.map(lambda address: _exchange(address, {**_to_json(own), 'trains': trains}), given):
             with contextlib.suppress(ValueError):
                 found.append(Hello.parse(reply))
     return found

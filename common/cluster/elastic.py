@@ -19,6 +19,7 @@ from estimator_trainer.common.files import dumps
 
 _EXPECTED = 'CLUSTER_EXPECTED_TASKS'  # Environment variable of a restarted process: what Hello calls expected, as JSON.
 _MEET_SECONDS = 60  # All have imported TensorFlow.
+_CLOSE_SECONDS = 10  # In which one that has agreed to train, too, ends its assembly.
 _GO_ON = 'the others restart from the latest checkpoint'
 
 
@@ -43,7 +44,7 @@ class ElasticTask(SynchronousTask):
         super().__init__(formation.config, timeout, session_config)
         self._formation = formation
         self._returning = Returning(formation, own)
-        self._meeting_seconds = min(timeout, _MEET_SECONDS)
+        self._meeting_seconds, self._foreign_seconds = min(timeout, _MEET_SECONDS), _CLOSE_SECONDS
         self.members = formation.config.names
 
     @property
@@ -55,8 +56,8 @@ class ElasticTask(SynchronousTask):
             super().meet(facts)
         except Restart:
             raise
-        except RunError as error:
-            raise self._restart(str(error), self._addresses) from None
+        except RunError:
+            raise self._restart('not all that had agreed to train are there: trying again', self._addresses) from None
 
     def recognize(self, params: Mapping[str, Any]) -> None:
         facts = {**self._returning.own.facts, **{name: dumps(value) for name, value in params.items()}}

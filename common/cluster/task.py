@@ -64,6 +64,7 @@ class Task:
         self._has_reset = False
         self._has_ended = threading.Event()
         self._timeout = self._meeting_seconds = timeout
+        self._foreign_seconds = 0.0  # In which something else may still answer at another task's address.
         self._names = [config.name_of(*member) for member in config.members]
         self._addresses = [config.addresses[job][i] for job, i in config.members]
         self._members = Members(dict(zip(self._addresses, self._names)), self._addresses[self.index])
@@ -77,10 +78,11 @@ class Task:
 
     def _wait_and_watch(self, awaited: Collection[int], watched: Collection[int]) -> None:
         """Waits until other tasks are reachable; afterwards, the loss of a watched one aborts waiting for it."""
-        deadline = time.monotonic() + self._meeting_seconds
+        start = time.monotonic()
+        deadline = start + self._meeting_seconds
         reminder = time.monotonic() + _REMINDER_SECONDS
         while missing := {address: state for address, state in self._states(awaited).items() if state != ANSWERS}:
-            if FOREIGN in missing.values():
+            if FOREIGN in missing.values() and time.monotonic() >= start + self._foreign_seconds:
                 raise RunError(f'{self._source}: {self._members.describe_foreign(missing)}')
             if time.monotonic() > deadline:
                 raise RunError(f'{self._source}: {self._members.describe_missing(missing, self._meeting_seconds)}')

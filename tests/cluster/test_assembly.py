@@ -51,6 +51,9 @@ class Cluster:
         """Locks the directory, as the chief of another part of the cluster does."""
         self._lock.acquire()
 
+    def release(self):
+        self._lock.release()
+
     def config(self, task):
         return ClusterConfig(self.addresses, 'worker', task)
 
@@ -124,6 +127,28 @@ def test_two_parts_that_lose_each_other_do_not_both_train(monkeypatch):
     with pytest.raises(RunError, match='fewer than 2 tasks \\(--min_tasks\\): .*worker 2'):
         second[1].result(timeout=100)
     assert 2 not in cluster.locked and 3 not in cluster.locked
+
+
+def test_a_part_that_waits_for_another_one_does_not_go_on_without_it_when_that_restarts():
+    cluster = Cluster(4)
+    cluster.hold()
+    waiting = [cluster.start(i, [0, 1]) for i in (0, 1)]
+    cluster.wait_for(0)
+    cluster.wait_for(1)
+    returning = Returning(Formation(cluster.config(2), (2, 3)), Hello(2, (), FACTS))
+    returning.start()
+    wait_until(lambda: returning.is_any)
+    hellos = []
+
+    def all_know():
+        hellos[:] = assembly.answers(cluster.addresses['worker'][:2], Hello(2, (), FACTS))
+        return [hello.expected for hello in hellos] == [(), ()]
+
+    wait_until(all_know)
+    returning.stop()
+    cluster.release()
+    rest = [cluster.start(i, [2, 3]) for i in (2, 3)]
+    assert [names(each)[1:] for each in (*waiting, *rest)] == [['worker 2', 'worker 3', 'worker 0', 'worker 1']] * 4
 
 
 def test_a_task_waits_while_the_others_train_and_ends_when_they_have_finished(monkeypatch, caplog):

@@ -10,9 +10,10 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import locks
 from estimator_trainer.common.cluster import elastic
+from estimator_trainer.common.cluster import task as cluster_tasks
 from estimator_trainer.common.cluster.assembly import Assembly
 from estimator_trainer.common.cluster.membership import Formation, Hello
-from estimator_trainer.common.cluster.probe import FOREIGN, LOST
+from estimator_trainer.common.cluster.probe import ANSWERS, FOREIGN, LOST
 from estimator_trainer.common.cluster.sightings import Sightings
 from estimator_trainer.common.cluster.task import ConnectionLost, Restart
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
@@ -73,13 +74,26 @@ def test_a_task_that_differs_ends_and_the_others_restart_without_it(task):
 def test_all_restart_with_a_task_that_returns_and_if_they_do_not_meet_or_another_part_trains(task, monkeypatch):
     assert restart_of(task.take_back())[1] == restart_of(task.give_way(RunError('it is locked')))[1] == [1, 3, 0]
     for error, expected in (
-        (RunError('worker 0 cannot be reached'), Restart),
-        (Restart('it is lost'), Restart),
-        (UsageError('it differs'), UsageError),
+        (RunError('worker 0 cannot be reached'), 'not all that had agreed to train are there: trying again'),
+        (Restart('it is lost'), 'it is lost'),
+        (UsageError('it differs'), 'it differs'),
     ):
         monkeypatch.setattr(elastic.SynchronousTask, 'meet', mock.Mock(side_effect=error))
-        with pytest.raises(expected, match=f'^{error}$'):
+        with pytest.raises((Restart, UsageError), match=f'^{expected}$') as caught:
             task.meet({})
+        assert isinstance(caught.value, UsageError) == isinstance(error, UsageError)
+
+
+def test_one_that_has_not_yet_ended_its_assembly_is_waited_for(task, monkeypatch):
+    rounds = [dict.fromkeys(task._addresses[::2], state) for state in (FOREIGN, FOREIGN, LOST, ANSWERS)]
+    monkeypatch.setattr(task, '_states', lambda awaited: rounds.pop(0))
+    monkeypatch.setattr(cluster_tasks.Watch, 'start', lambda self, addresses: None)
+    task._wait_and_watch(range(3), range(3))
+    assert not rounds
+    monkeypatch.setattr(task, '_states', lambda awaited: dict.fromkeys(task._addresses[::2], FOREIGN))
+    monkeypatch.setattr(task, '_foreign_seconds', 0.1)
+    with pytest.raises(RunError, match="is not TensorFlow's"):
+        task._wait_and_watch(range(3), range(3))
 
 
 @pytest.fixture
