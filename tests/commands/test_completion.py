@@ -19,7 +19,7 @@ from estimator_trainer.common.commands.flags import define
         ('--precision=', ['--precision=float32', '--precision=bfloat16', '--precision=float16']),
         ('--precision=b', ['--precision=bfloat16']),
         ('--model=al', ['--model=alexnet']),
-        ('--dataset=im', ['--dataset=image_folder']),
+        ('--dataset=im', ['--dataset=image_folder', '--dataset=image_list']),
         ('--hparams_set=alexnet_mnist_', ['--hparams_set=alexnet_mnist_accurate', '--hparams_set=alexnet_mnist_quick']),
         ('--hparams=seed=1,batch', ['--hparams=seed=1,batch_size=']),
         ('--output_dir=o', []),

@@ -101,7 +101,7 @@ def test_a_directory_keeps_its_test_split_and_may_have_no_eval(csv):
             'group=who is no column of {}, which has: number, x, patient, kind: name the column whose values must not be in '
             'two folds',
         ),
-        (['folds=3', 'group=kind'], 'group=kind is the target: name the column whose values must not be in two folds'),
+        (['folds=3', 'group=kind'], 'group=kind is a target: name the column whose values must not be in two folds'),
         (['group=patient'], 'group=patient is for folds: add --folds=5'),
     ],
 )

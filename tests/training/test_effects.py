@@ -12,13 +12,14 @@ from estimator_trainer.common.training.training import Training
 from estimator_trainer.hparams import build
 from estimator_trainer.hparams.defaults import TABLE
 from estimator_trainer.hparams.origins import origins
+from estimator_trainer.hparams.text import parse
 from tests.linear import input_fn, linear
 
 
 def train(directory, text='', module=None, given='--hparams'):
     """Builds the training step of a model with hyper-parameters from a place; returns those that it does not use."""
     params, names_read = build.make_hparams('m', {'decay': 0.0}, 'd', {}, '', text), set()
-    training = Training(Options(), total_steps=5, given=dict.fromkeys(build.parse(text), given))
+    training = Training(Options(), total_steps=5, given=dict.fromkeys(parse(text), given))
     fn = model_fn.ModelFn(types.SimpleNamespace(model=linear, **module or {}), (), training, names_read)
     params = build.ReadHParams(params, names_read)
     with tf.Graph().as_default():
