@@ -80,7 +80,7 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         'decision_threshold': HParam(
             0.0,
             'Of two classes: predict the second one from this probability on; best is that of the best F1 in the evaluation of '
-            'the checkpoint; 0 predicts the more probable one. Not for evaluation, which has the metrics of both.',
+            'the checkpoint; 0 predicts the more probable one. Evaluation has the metrics at 0.5 and at the best.',
             minimum=0,
             may_change=True,
             below=1,

@@ -32,8 +32,12 @@ class Cell(NamedTuple):
     share: float
 
 
-def figures(found: Predicted, class_names: Sequence[str] | None) -> dict[str, Any]:
-    """Returns what the page shows about the predictions of a classifier."""
+def figures(found: Predicted, class_names: Sequence[str] | None, threshold: float | None = None) -> dict[str, Any]:
+    """Returns what the page shows about the predictions of a classifier.
+
+    Args:
+      threshold: the least probability with which the second of two classes was predicted; None for the more probable class.
+    """
     assert found.classes is not None
     known = 0 if found.probabilities is None else found.probabilities.shape[1]
     size = max(int(found.labels.max()) + 1, int(found.classes.max()) + 1, len(class_names or ()), known)
@@ -44,7 +48,7 @@ def figures(found: Predicted, class_names: Sequence[str] | None) -> dict[str, An
     rows = by_class(labels, classes, names)
     shown = sorted(rows, key=lambda row: np.nan_to_num(row.f1, nan=2))[:_MAX_CLASSES] if len(rows) > _MAX_CLASSES else rows
     return {
-        'text': _describe(labels, classes, names) + _describe_thresholds(found, names),
+        'text': _describe(labels, classes, names) + _describe_thresholds(found, names, threshold),
         'names': names,
         'matrix': matrix(labels, classes, size) if size <= _MAX_MATRIX else None,
         'confusions': confusions(labels, classes, names),
@@ -92,27 +96,25 @@ def _describe(labels, classes, names):
     return text
 
 
-def _describe_thresholds(found, names):
-    """Says precision, recall and F1 of the second of two classes at 0.5 and at the best threshold of its probability."""
+def _describe_thresholds(found, names, threshold):
+    """Says precision, recall and F1 of the second of two classes at 0.5, as predicted, and at the best threshold."""
     if found.probabilities is None or found.probabilities.shape[1] != 2 or not (found.labels == 1).any():
         return ''
     scores, is_class = found.probabilities[:, 1], found.labels == 1
     recall, precision = pr_points(is_class, scores)
     f1 = 2 * precision * recall / np.maximum(precision + recall, np.finfo(float).tiny)
-    best = int(f1.argmax())
-    right, predicted = int((is_class & (scores > 0.5)).sum()), int((scores > 0.5).sum())
-    at_half = right / max(predicted, 1), right / int(is_class.sum())
-    places = [
-        f'{place} precision is {number(values[0])}, recall {number(values[1])} and F1 {number(values[2])}'
-        for place, values in (
-            ('at a probability of 0.5', (*at_half, 2 * right / (int(is_class.sum()) + predicted))),
-            (
-                f'from {number(np.unique(scores)[::-1][best])} on, the best threshold here,',
-                (precision[best], recall[best], f1[best]),
-            ),
-        )
-    ]
-    return f' Of {names[-1]}, {"; ".join(places)}.'
+    best = np.unique(scores)[::-1][f1.argmax()]
+    places = {'at a probability of 0.5': scores > 0.5}
+    if threshold:
+        places[f'from {number(threshold)} on, the decision_threshold of these predictions,'] = found.classes == 1
+    places[f'from {number(best)} on, the best threshold here,'] = scores >= best
+    return f' Of {names[-1]}, {"; ".join(_scores(place, is_class, predicted) for place, predicted in places.items())}.'
+
+
+def _scores(place, is_class, predicted):
+    right, count, support = (int(values.sum()) for values in (is_class & predicted, predicted, is_class))
+    shown = [number(value) for value in (right / max(count, 1), right / support, 2 * right / (support + count))]
+    return '{} precision is {}, recall {} and F1 {}'.format(place, *shown)
 
 
 def _charts(found, class_names):

@@ -17,6 +17,7 @@ from estimator_trainer.common.report.by_target import of_targets
 from estimator_trainer.common.report.importance import Importances
 from estimator_trainer.common.report.mistakes import Mistake
 from estimator_trainer.common.report.predicted import Predicted
+from estimator_trainer.common.runs.decision import decided, threshold_of
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.reported_reasons import explain
 from estimator_trainer.common.runs.reported_slices import Seen, raw_columns, read_records, sampled, slices_of
@@ -34,6 +35,7 @@ def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, A
     """Returns the variables of the page that come from the predictions of a checkpoint for --predict_split."""
     if are_several(experiment.source.params.metadata):
         return _parts_of_targets(experiment, checkpoint)
+    experiment, threshold = decided(experiment, checkpoint), threshold_of(experiment, checkpoint)
     seen, found, names, worst, order = _examined(experiment, checkpoint, mistakes.MAX_MISTAKES)
     importances = _importances(experiment, checkpoint, found) if found else None
     order = [one.column for one in importances.columns] if importances else order
@@ -42,7 +44,7 @@ def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, A
         'split': experiment.options.predict_split,
         'predicted_step': checkpoints.global_step(checkpoint),
         'predicted': found,
-        'classification': classification.figures(found, names) if found and found.classes is not None else None,
+        'classification': classification.figures(found, names, threshold) if found and found.classes is not None else None,
         'regression': regression.figures(found) if found and found.values is not None else None,
         'slices': slices_of(experiment, found, seen) if found else None,
         'importances': importances,
@@ -82,7 +84,7 @@ def parts_of_mistakes(experiment: Experiment, checkpoint: str, count: int) -> di
     """
     if are_several(experiment.source.params.metadata):
         raise UsageError('the worst mistakes are those of one target, and this run has several: see its report')
-    _, found, _, worst, order = _examined(experiment, checkpoint, count)
+    _, found, _, worst, order = _examined(decided(experiment, checkpoint), checkpoint, count)
     return {'classification': found and found.classes is not None, **_shown(worst, order)}
 
 

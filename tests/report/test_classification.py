@@ -44,6 +44,16 @@ def test_of_two_classes_both_thresholds_are_described():
     )
 
 
+def test_a_decision_threshold_has_its_own_figures():
+    labels, scores = np.array([1, 1, 0, 0, 0]), np.array([0.7, 0.3, 0.6, 0.2, 0.1])
+    found = predicted(labels, np.array([1, 1, 1, 1, 0]), np.stack([1 - scores, scores], 1))
+    text = classification.figures(found, ['no', 'yes'], 0.2)['text']
+    assert text.startswith('60.0 % of 5 examples are predicted correctly')
+    assert (
+        'from 0.2 on, the decision_threshold of these predictions, precision is 0.5, recall 1 and F1 0.6667; from 0.3' in text
+    )
+
+
 def test_the_precision_recall_curve_treats_equal_scores_alike():
     # Sorted: 0.9 (+), 0.8 (-), 0.5 (+ and -), 0.1 (-).
     is_positive, scores = np.array([True, False, True, False, False]), np.array([0.5, 0.5, 0.9, 0.8, 0.1])

@@ -52,6 +52,10 @@ def test_balanced_classes_and_a_threshold_find_more_and_predictions_and_exports_
     assert all(line['class_name'] == ['no', 'yes'][line['class']] for line in lines)
     one = api.load(str(output)).predict(dict.fromkeys('abcd', 0.0))
     assert one['class'] == (one['probabilities'][1] >= threshold) and one['decision_threshold'] == pytest.approx(threshold)
+    assert run('--schedule=report')[0] == 0
+    page = (output / 'report.html').read_text()
+    found = f'from {threshold:.4g} on, the decision_threshold of these predictions, precision is '
+    assert found in page and f' and F1 {f1:.4g}' in page.partition(found)[2][:60]
     code, result, _ = run('--schedule=export', '--hparams=decision_threshold=0.001')
     assert code == 0
     with saved_model.opened(result['export'], '') as after:
