@@ -46,6 +46,8 @@ def _decided_output(output, threshold, class_names):
 def decide(predictions: Mapping[str, tf.Tensor], threshold: float, class_names: Sequence[str] | None = None) -> dict[str, Any]:
     """Returns predictions with the class that a threshold decides, and its names, of our models or of a canned classifier.
 
+    The class is int64 [batch], named class, if the predictions have none.
+
     Args:
       predictions: 'probabilities', float [batch, 2].
 
@@ -65,4 +67,6 @@ def decide(predictions: Mapping[str, tf.Tensor], threshold: float, class_names: 
         found['class_name'] = tf.gather(tf.constant([*class_names]), number)
     found |= {'class_ids': column, 'class': number}
     changed = {name: tf.cast(value, predictions[name].dtype) for name, value in found.items() if name in predictions}
+    if not changed.keys() & {'class', 'class_ids'}:
+        changed['class'] = number
     return {**predictions, **changed, OUTPUT: found[OUTPUT]}

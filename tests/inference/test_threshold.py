@@ -28,6 +28,11 @@ def test_the_threshold_decides_the_class_and_its_names_of_canned_classifiers_too
     assert found.keys() == {*predictions, 'decision_threshold'}
 
 
+def test_probabilities_alone_get_a_class(session):
+    found = session.run(decide({'probabilities': tf.constant(PROBABILITIES)}, 0.3))
+    assert found.keys() == {'probabilities', 'decision_threshold', 'class'} and found['class'].tolist() == [0, 1, 1]
+
+
 def test_an_estimator_decides_in_predictions_and_exports_but_not_in_evaluation(session):
     def model_fn(features, labels, mode):
         predictions = {'class': tf.argmax(PROBABILITIES, 1), 'probabilities': tf.constant(PROBABILITIES)}
