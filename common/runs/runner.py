@@ -29,6 +29,7 @@ from estimator_trainer.common.runs import (
     saved_flags,
     start_over,
     tracking,
+    weighted_losses,
 )
 from estimator_trainer.common.runs.diagnosis import diagnose_errors
 from estimator_trainer.common.runs.experiment import Experiment, make_experiment
@@ -180,6 +181,8 @@ def opened(
         text = source.summary() if task.is_chief else ''
         if text:
             tf.logging.info('%s', text)
+        if is_resumed:
+            weighted_losses.check(output_dir, options)
         history, step = ([], 0) if options.overwrite else _history(source.params, output_dir, changed, compare, back_to)
         source = dataclasses.replace(source, params=_with_history(source.params, history, task))
         experiment = make_experiment(model, source, config, options, stop, task, on_metrics, status)
