@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.training.stochastic_average import slot_name, statistics
 
 NUM_BATCHES = 100  # At most, if an epoch has more.
 _UPDATES = ('AssignSub', 'AssignSubVariableOp')
+_ASSIGNMENTS = ('Assign', 'AssignVariableOp', 'AssignAdd', 'AssignAddVariableOp')
 
 
 class Recalibration:
@@ -28,11 +30,15 @@ class Recalibration:
       start: the step from which there are averages.
       num_batches: number of batches.
       seed: of the graph's random ops.
+
+    Raises:
+      UsageError: a statistic of the default graph, that of the training, is updated in another way than by tf.layers.
     """
 
     def __init__(self, build: Callable[[], tf.Operation], start: int, num_batches: int, seed: int | None):
         self._build, self._start, self._num_batches, self._seed = build, start, num_batches, seed
         self._graph: Any = None
+        _check_updates()
         with_slot = {variable.op.name: variable for variable in tf.global_variables()}
         averaged = [*tf.trainable_variables(), *statistics()]
         self._slots = {variable.op.name: with_slot[slot_name(variable)] for variable in statistics()}
@@ -84,8 +90,21 @@ class Recalibration:
         return {name: np.mean(found, 0, np.float64).astype(np.float32) for name, found in sums.items()}
 
 
+def _check_updates():
+    for variable in statistics():
+        if any(op is not variable.initializer for op in _ops_on(variable, _ASSIGNMENTS)):
+            raise UsageError(
+                f'swa_start: {variable.op.name} is assigned, so it cannot be recomputed for averaged weights, as the '
+                'statistics of tf.layers.batch_normalization are: use that, or ema_decay'
+            )
+
+
 def _changes(variable):
     """Returns what training subtracts from a variable, a tensor for each place that does."""
+    return [op.inputs[1] for op in _ops_on(variable, _UPDATES)]
+
+
+def _ops_on(variable, types):
     handle = variable.handle.op if hasattr(variable, 'handle') else variable.op
     ops = tf.get_default_graph().get_operations()
-    return [op.inputs[1] for op in ops if op.type in _UPDATES and op.inputs[0].op is handle]
+    return [op for op in ops if op.type in types and op.inputs[0].op is handle]

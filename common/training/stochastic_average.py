@@ -72,7 +72,7 @@ def with_averages(train_op: tf.Operation, step: tf.Variable, every: int, params:
 
         with tf.control_dependencies([done]):
             averaged = tf.cond((done < 0) | tf.equal(done % every, 0), average, tf.no_op)
-            followed = tf.cond(done < 0, follow, tf.no_op)  # Later, they are recomputed: see `Recalibration`.
+            followed = tf.cond(done <= 0, follow, tf.no_op)  # Later, those that move are recomputed: see `Recalibration`.
             return tf.group(averaged, followed)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.training import model_fn
 from estimator_trainer.common.training.recalibration import Recalibration
 from estimator_trainer.common.training.stochastic_average import check_steps, with_averages
@@ -81,6 +82,30 @@ def test_statistics_are_means_over_the_batches_that_follow_the_step_with_average
             np.testing.assert_allclose(mean, np.mean([x.mean(0) for x in used], 0), rtol=1e-4)
             np.testing.assert_allclose(variance, np.mean([x.var(0, ddof=1) for x in used], 0), rtol=1e-4)
         assert session.run(names['norm/moving_mean']).tolist() == [0, 0] and session.run(names['scale']).tolist() == [1, 1]
+
+
+@pytest.fixture
+def statistic(session):
+    """A mean that no layer moves, as that of frozen batch norm."""
+    tf.train.create_global_step()
+    return tf.get_variable('moving_mean', initializer=[1.0], trainable=False)
+
+
+def test_statistics_that_do_not_move_are_those_of_a_warm_start(session, statistic):
+    step = tf.train.get_global_step()
+    train_op = with_averages(tf.assign_add(step, 1).op, step, 1, build_params('swa_start=1'))
+    session.run(tf.global_variables_initializer())
+    statistic.load([5.0], session)
+    session.run(train_op)
+    Recalibration(tf.no_op, 1, 1, None)
+    average = next(variable for variable in tf.global_variables() if variable.op.name == f'moving_mean/{SWA}')
+    assert session.run(average).tolist() == [5.0]
+
+
+def test_statistics_that_cannot_be_recomputed_are_refused(statistic):
+    tf.assign(statistic, [2.0])
+    with pytest.raises(UsageError, match='^swa_start: moving_mean is assigned, so it cannot be recomputed'):
+        Recalibration(tf.no_op, 1, 1, None)
 
 
 def build_params(text):
