@@ -28,6 +28,16 @@ def check(params: HParams) -> None:
         raise UsageError(f'decision_threshold={params.decision_threshold} is for two classes, but {found}: omit it')
 
 
+def warn_of_metrics(params: HParams) -> None:
+    """Warns that evaluations do not follow decision_threshold, if it is given."""
+    if params.decision_threshold:
+        tf.logging.warning(
+            'decision_threshold=%s: evaluations decide by the more probable class, as in training; --schedule=report has the '
+            'figures at the threshold.',
+            params.decision_threshold,
+        )
+
+
 def decided(experiment: Experiment, checkpoint: str) -> Experiment:
     """Returns the experiment with an Estimator that predicts by decision_threshold, if it is given; says the threshold.
 

@@ -13,7 +13,7 @@ from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.files import to_json
 from estimator_trainer.common.inference.prediction import predict_split
 from estimator_trainer.common.monitoring import hparams_tab
-from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset, saved_flags
+from estimator_trainer.common.runs import chosen_checkpoint, decision, saved_dataset, saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.export_schedule import export
 from estimator_trainer.common.runs.find_learning_rate import find_learning_rate
@@ -121,6 +121,7 @@ def evaluate(experiment: Experiment, checkpoint_path: str | None = None) -> dict
     """
     output_dir = experiment.estimator.model_dir
     if not checkpoint_path:
+        decision.warn_of_metrics(experiment.source.params)
         return chosen_checkpoint.use(output_dir, experiment.options.checkpoint, functools.partial(evaluate, experiment))
     result: dict[str, Any] = {}
     for evaluator in experiment.evaluators:

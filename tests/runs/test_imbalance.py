@@ -52,6 +52,8 @@ def test_balanced_classes_and_a_threshold_find_more_and_predictions_and_exports_
     assert all(line['class_name'] == ['no', 'yes'][line['class']] for line in lines)
     one = api.load(str(output)).predict(dict.fromkeys('abcd', 0.0))
     assert one['class'] == (one['probabilities'][1] >= threshold) and one['decision_threshold'] == pytest.approx(threshold)
+    code, _, log = run('--schedule=evaluate')
+    assert code == 0 and 'decision_threshold=best: evaluations decide by the more probable class' in log
     assert run('--schedule=report')[0] == 0
     page = (output / 'report.html').read_text()
     found = f'from {threshold:.4g} on, the decision_threshold of these predictions, precision is '
