@@ -181,9 +181,9 @@ def opened(
         text = source.summary() if task.is_chief else ''
         if text:
             tf.logging.info('%s', text)
+        history, step = ([], 0) if options.overwrite else _history(source.params, output_dir, changed, compare, back_to)
         if is_resumed:
             weighted_losses.check(output_dir, options)
-        history, step = ([], 0) if options.overwrite else _history(source.params, output_dir, changed, compare, back_to)
         source = dataclasses.replace(source, params=_with_history(source.params, history, task))
         experiment = make_experiment(model, source, config, options, stop, task, on_metrics, status)
         if back_to is not None:
