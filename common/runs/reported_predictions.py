@@ -44,8 +44,7 @@ def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, A
         'split': experiment.options.predict_split,
         'predicted_step': checkpoints.global_step(checkpoint),
         'predicted': found,
-        'classification': classification.figures(found, names, threshold) if found and found.classes is not None else None,
-        'regression': regression.figures(found) if found and found.values is not None else None,
+        **_figures(found, names, threshold),
         'slices': slices_of(experiment, found, seen) if found else None,
         'importances': importances,
         'has_input_fn': experiment.source.has_input_fn(),
@@ -62,16 +61,7 @@ def _parts_of_targets(experiment, checkpoint):
     targets = []
     for target, of_one in zip(targets_of(metadata), zip(*parts)):
         found = predicted.collect(of_one, 0)
-        targets.append(
-            {
-                'name': target.name,
-                'predicted': found,
-                'classification': classification.figures(found, target.class_names)
-                if found and found.classes is not None
-                else None,
-                'regression': regression.figures(found) if found and found.values is not None else None,
-            }
-        )
+        targets.append({'name': target.name, 'predicted': found, **_figures(found, target.class_names)})
     step = checkpoints.global_step(checkpoint)
     return {**_NONE, 'split': split, 'predicted_step': step, 'targets': targets, **_shown([], [])}
 
@@ -101,6 +91,14 @@ def _examined(experiment, checkpoint, count):
     names = source.params.metadata.get('class_names') or seen.class_names
     worst = _worst(experiment, checkpoint, found, names) if found else []
     return seen, found, names, worst, [*(raw_columns(source) or seen.names)]
+
+
+def _figures(found, names, threshold=None):
+    is_class, is_value = found and found.classes is not None, found and found.values is not None
+    return {
+        'classification': classification.figures(found, names, threshold) if is_class else None,
+        'regression': regression.figures(found) if is_value else None,
+    }
 
 
 def _shown(worst, order):
