@@ -70,7 +70,7 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         'group_by_length': HParam(False, 'Batch examples of similar length, to reduce padding.'),
         'class_weights': HParam(
             [1.0],
-            'Weights of the classes in the training loss: balanced, which is examples / (classes * examples of the class); by '
+            'Weights of the classes in the loss: balanced, which is examples / (classes * examples of the class); by '
             'name as in {cat:2,dog:1}, the others 1; or a list of all, in their order.',
             minimum=0,
             may_change=True,

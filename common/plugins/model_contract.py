@@ -23,8 +23,7 @@ def call_model(
     """Returns the predictions and the losses of a model module, {name: loss}; the losses are None if there are no labels.
 
     An unnamed loss has the name ''. The losses are multiplied by the label `weight`, float [batch], if there is one, and by the
-    class_weights of the label `label`, the latter only in training. The mean of the losses is over the number of examples,
-    regardless of weights.
+    class_weights of the label `label`. The mean of the losses is over the number of examples, regardless of weights.
 
     Raises:
       UsageError: they are not a dict of tensors [batch, ...], and a float32 tensor [batch] or a dict of such.
@@ -57,7 +56,7 @@ def call_model(
             )
     if losses is None or labels is None:
         return dict(predictions), None
-    return dict(predictions), {name: _weighted(loss, labels, mode, params) for name, loss in losses.items()}
+    return dict(predictions), {name: _weighted(loss, labels, params) for name, loss in losses.items()}
 
 
 def _reads_labels(error):
@@ -66,7 +65,7 @@ def _reads_labels(error):
     return 'NoneType' in str(error) and any('label' in line for line in lines)
 
 
-def _weighted(loss, labels, mode, params):
+def _weighted(loss, labels, params):
     if 'weight' in labels:
         if labels['weight'].shape.rank != 1:
             raise UsageError(
@@ -74,8 +73,6 @@ def _weighted(loss, labels, mode, params):
                 'it is the weight of the example in the loss'
             )
         loss *= tf.cast(labels['weight'], loss.dtype)
-    if mode != tf.estimator.ModeKeys.TRAIN:
-        return loss
     weight = class_weights.of_examples(labels, params)
     return loss * weight if isinstance(weight, tf.Tensor) or weight != 1 else loss
 

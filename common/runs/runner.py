@@ -29,7 +29,6 @@ from estimator_trainer.common.runs import (
     saved_flags,
     start_over,
     tracking,
-    weighted_losses,
 )
 from estimator_trainer.common.runs.diagnosis import diagnose_errors
 from estimator_trainer.common.runs.experiment import Experiment, make_experiment
@@ -182,8 +181,6 @@ def opened(
         if text:
             tf.logging.info('%s', text)
         history, step = ([], 0) if options.overwrite else _history(source.params, output_dir, changed, compare, back_to)
-        if is_resumed:
-            weighted_losses.check(output_dir, options)
         source = dataclasses.replace(source, params=_with_history(source.params, history, task))
         experiment = make_experiment(model, source, config, options, stop, task, on_metrics, status)
         if back_to is not None:
