@@ -47,6 +47,8 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
     task, source = experiment.task, experiment.source
     if task.is_chief and (step < experiment.train_steps or not saved_dataset.load(output_dir)):
         saved_dataset.save(output_dir, experiment.source, is_resumed=step > 0)
+    if task.is_chief and task.members:  # Even if nothing is left to train: the first one has the result.
+        run_dir.add_tasks(output_dir, step, task.members)
     if step >= experiment.train_steps:
         experiment.status.reach(step)
         tf.logging.info(
@@ -57,9 +59,7 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
     if not task.start(lambda: saved_dataset.facts(experiment.source)):
         tf.logging.info('The chief has nothing to train.')
         return {'global_step': step}
-    if task.is_chief and task.members:
-        run_dir.add_tasks(output_dir, step, task.members)
-        task.recognize(source.params)
+    task.recognize(source.params)
     try:
         with (
             task.naming_lost_tasks(),

@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
+import types
+from unittest import mock
 
 import numpy as np
 from PIL import Image
@@ -13,6 +15,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import locks
+from estimator_trainer.common.runs import schedules
 from estimator_trainer.datasets import mnist
 from estimator_trainer.models import polynomial
 from tests.shared import POLYNOMIAL, ROOT, rows
@@ -83,6 +86,16 @@ def test_a_finished_run_is_reported_evaluated_and_kept(run, trained_run):
     assert code == 0 and result['global_step'] == 20 and 'loss' in result['eval']
     assert 'Nothing to train: step 20 is reached, and training ends at 3; raise --train_steps or --num_epochs' in log
     assert (output_dir / 'best' / 'model.ckpt-20.index').exists()
+
+
+def test_a_finished_run_of_an_elastic_cluster_records_the_chief_that_evaluates_it(trained_run):
+    experiment = mock.Mock(train_steps=20)
+    experiment.estimator.model_dir = str(output_dir := trained_run('polynomial'))
+    experiment.estimator.latest_checkpoint = lambda: f'{output_dir}/model.ckpt-20'
+    experiment.task = types.SimpleNamespace(is_chief=True, members=['worker 1', 'chief'])
+    assert schedules.train(experiment) == {'global_step': 20}
+    (line,) = (output_dir / 'tasks.jsonl').read_text().splitlines()
+    assert [json.loads(line)[name] for name in ('from_step', 'tasks')] == [20, ['worker 1', 'chief']]
 
 
 def test_an_export_waits_for_another_deletes_leftovers_of_a_killed_one_and_has_the_highest_version(start, trained_run):
