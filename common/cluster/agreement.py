@@ -39,7 +39,9 @@ def common_variables(own: Collection[str]) -> list[tf.Variable]:
     """
     weights = [variable for variable in tf.trainable_variables() if variable.op.name not in own]
     prefixes = tuple(f'{variable.op.name}/' for variable in weights)
-    slots = [v for v in tf.global_variables() if v.op.name not in own and v.op.name.startswith(prefixes)]
+    own_prefixes = tuple(f'{name}/' for name in own)  # Of what a step keeps of them: a scope may have a weight's name.
+    common = [v for v in tf.global_variables() if not (v.op.name in own or v.op.name.startswith(own_prefixes))]
+    slots = [v for v in common if v.op.name.startswith(prefixes)]
     found = {variable.op.name: variable for variable in [*weights, *slots, tf.train.get_global_step()]}
     return [*found.values()]
 
@@ -114,8 +116,7 @@ class CompareWeights(tf.train.SessionRunHook):
             self._compare(session, step)
 
     def _compare(self, session, step):
-        self._task.set_deadline(1)
-        with self._stop.defer_signals(), self._task.naming_lost_tasks():
+        with self._task.waiting(self._stop):
             if step % self._means.cycle:
                 session.run(self._share)
             found = describe_difference(session.run(self._sums), self._task.described, self._names, step)
@@ -123,5 +124,4 @@ class CompareWeights(tf.train.SessionRunHook):
                 session.run(self._sums)  # None ends before all have got the sums.
                 self._task.end_watch()
                 raise RunError(f'{found}: {_CAUSES}; {RESTART}')
-        self._task.set_deadline(0)
         self._compared = step

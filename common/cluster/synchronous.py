@@ -1,6 +1,6 @@
 """Synchronous training: chief and workers, each with its own copy of all variables."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 import contextlib
 import json
 import queue
@@ -19,6 +19,7 @@ from estimator_trainer.common.cluster.task import Restart, TrainerTask, make_ses
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.parts import part_size
+from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.hparams.build import HParams
 
 _RESET_SECONDS = 3
@@ -58,6 +59,14 @@ class SynchronousTask(TrainerTask):
     def complete_step(self) -> None:
         """See Task. All tasks have run the step."""
         self._watch.complete_step()
+
+    @contextlib.contextmanager
+    def waiting(self, stop: StopOnSignal) -> Iterator[None]:
+        """Within the block, this process waits for all others between two steps; signals are deferred."""
+        self.set_deadline(1)
+        with stop.defer_signals(), self.naming_lost_tasks():
+            yield
+        self.set_deadline(0)
 
     def _leave(self):
         self.exchange('null')

@@ -157,10 +157,8 @@ class StopTogether(tf.train.SessionRunHook):
             )
         if not is_signalled and is_shared_step:
             reason = [self._stop.received is not None, run_context.stop_requested, self._task.has_returning()]
-            self._task.set_deadline(1)
-            with self._stop.defer_signals(), self._task.naming_lost_tasks():
+            with self._task.waiting(self._stop):
                 is_signalled, is_over, has_returning = run_context.session.run(self._reasons, {self._reason: reason})
-            self._task.set_deadline(0)
             if has_returning and not (is_signalled or is_over or self._step >= self._total_steps):
                 self._end.end(run_context.session)
                 raise self._task.take_back()

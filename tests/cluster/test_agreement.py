@@ -13,6 +13,7 @@ from estimator_trainer.common.cluster.agreement import CompareWeights, describe_
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.training.minimize import Objective, minimize
+from estimator_trainer.common.training.stochastic_average import with_averages
 from estimator_trainer.hparams.defaults import DEFAULTS
 from tests.cluster.conftest import HPARAMS, STEPS
 from tests.cluster.tasks import RESTART, addresses
@@ -63,6 +64,19 @@ def test_weights_and_slots_are_compared_but_not_what_a_model_changes_by_its_own_
     tf.train.AdamOptimizer().minimize(loss, step, [w])
     names = [variable.op.name for variable in agreement.common_variables(own)]
     assert names == ['w', 'batch_normalization/gamma', 'batch_normalization/beta', 'w/Adam', 'w/Adam_1', 'global_step']
+
+
+def test_averages_of_weights_are_compared_but_not_those_of_statistics_even_in_a_scope_of_a_weights_name(session):
+    w = tf.get_variable('net', [4, 2])
+    with tf.variable_scope('net'):
+        net = tf.layers.batch_normalization(tf.matmul(tf.ones([3, 4]), w), center=False, scale=False, training=True)
+    loss = tf.reduce_sum(net)
+    own = agreement.own_variables(loss)
+    step, params = tf.train.get_or_create_global_step(), types.SimpleNamespace(swa_start=2)
+    with_averages(tf.train.GradientDescentOptimizer(RATE).minimize(loss, step), step, 1, params)
+    assert 'net/batch_normalization/moving_mean/StochasticWeightAverage' in [v.op.name for v in tf.global_variables()]
+    names = [variable.op.name for variable in agreement.common_variables(own)]
+    assert names == ['net', 'net/StochasticWeightAverage', 'global_step']
 
 
 def train_w(task, slopes, bad_step=None, cycle=1, period=4):
