@@ -165,15 +165,16 @@ def test_a_cluster_that_loses_a_task_restarts_and_ends_with_the_same_result(run,
     processes, expected, found = [], tmp_path / 'expected', tmp_path / 'found'
     flags = (*FLAGS, f'--data_dir={tiny_dir}', '--save_checkpoints_steps=5', '--eval_every_steps=50')
 
-    def popen(*args, **options):
-        processes.append(forked.Popen(*args, **options))
-        return processes[-1]
+    class Popen(forked.Popen):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            processes.append(self)
 
     def kill():
         wait_until((found / 'model.ckpt-5.index').exists)
         processes[3].kill()
 
-    monkeypatch.setattr(subprocess, 'Popen', popen)
+    monkeypatch.setattr(subprocess, 'Popen', Popen)
     code, result, err = run(*flags, '--local_cluster=worker:2', output_dir=expected)
     assert code == 0, err
     assert result == json.loads((expected / 'results.json').read_text()) and result['global_step'] == STEPS
