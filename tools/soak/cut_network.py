@@ -123,6 +123,8 @@ def main():
     parser.add_argument('--faults', type=int, default=0, help='how many random ones')
     parser.add_argument('--seed', type=int, default=1)
     options = parser.parse_args()
+    if unknown := {*options.names} - {fault.name for fault in faults.LISTED}:
+        parser.error(f'{sorted(unknown)[0]!r} is not one of: {"; ".join(fault.name for fault in faults.LISTED)}')
     listed = [fault for fault in faults.LISTED if not options.names or fault.name in options.names]
     chosen = faults.at_random(options.faults, options.seed) if options.faults else listed
     end_after(4 * len(chosen) + 4)
