@@ -87,7 +87,7 @@ class Recalibration:
                 for (variable, _), (change, rate) in zip(self._changes, session.run(self._fetched)):
                     name = variable.op.name
                     sums.setdefault(name, []).append(values[name] - change / rate)
-        return {name: np.mean(found, 0, np.float64).astype(np.float32) for name, found in sums.items()}
+        return {name: np.mean(found, 0, np.float64).astype(values[name].dtype) for name, found in sums.items()}
 
 
 def _check_updates():

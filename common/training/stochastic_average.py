@@ -58,14 +58,14 @@ def with_averages(train_op: tf.Operation, step: tf.Variable, every: int, params:
         with tf.control_dependencies([train_op]):
             done = step.read_value() - params.swa_start
         count = tf.maximum(done // every, 0)
-        weight = 1 / (tf.cast(count, tf.float32) + 1)
+        weight = 1 / (tf.cast(count, tf.float64) + 1)
+
+        def averaged_with(variable):
+            share = tf.cast(weight, variable.dtype.base_dtype)
+            return tf.assign(averages[variable], (1 - share) * averages[variable] + share * variable)
 
         def average():
-            ops = [
-                tf.assign(averages[variable], (1 - weight) * averages[variable] + weight * variable)
-                for variable in tf.trainable_variables()
-            ]
-            return tf.group(*ops)
+            return tf.group(*map(averaged_with, tf.trainable_variables()))
 
         def follow():
             return tf.group(*(tf.assign(averages[variable], variable) for variable in statistics()))

@@ -160,8 +160,12 @@ def test_a_bias_that_changes_in_one_task_ends_all_and_the_checkpoint_is_not_save
 
 
 def test_a_cluster_that_accumulates_gradients_resumes_to_the_same_bits(train, tmp_path):
-    """Of cycles of three steps, with a checkpoint every five; 13 examples are 7 and 6, and each task has two towers."""
-    flags = (f'--hparams={HPARAMS.replace("12", "13")},gradient_accumulation_steps=3,normalizes=true', '--num_towers=2')
+    """Of cycles of three steps, with a checkpoint every five; 13 examples are 7 and 6, and each task has two towers.
+
+    From step 4 on, the weights are averaged, and the chief recomputes the statistics of batch norm.
+    """
+    hparams = f'{HPARAMS.replace("12", "13")},gradient_accumulation_steps=3,normalizes=true,swa_start=4,swa_every=3'
+    flags = (f'--hparams={hparams}', '--num_towers=2')
     flags += ('--schedule=train', '--save_checkpoints_steps=5')
     expected = train(2, *flags)
     slow = {'directory': tmp_path, 'environ': {'TINY_SECONDS': '0.1'}}
@@ -178,3 +182,6 @@ def test_a_cluster_that_accumulates_gradients_resumes_to_the_same_bits(train, tm
     last = train(2, *flags, directory=tmp_path)
     assert last.wait() == [0, 0]
     assert_equal(last.weights(), expected.weights())
+    assert 'are means over 8 batches of training data' in last.log('chief0')
+    assert 'batches of training data' not in last.log('worker0')
+    assert last.weights()['hidden/StochasticWeightAverage'].dtype == np.float64
