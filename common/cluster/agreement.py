@@ -97,7 +97,7 @@ class CompareWeights(tf.train.SessionRunHook):
         self._share = means.share_sums()
         variables = common_variables(means.own)
         self._names = [variable.op.name for variable in variables]
-        self._sums = task.collectives.gather(checksums(variables))
+        self._sums = task.collectives.gather(checksums(variables), is_watched=True)
 
     def begin(self):
         self._global_step = tf.train.get_global_step()

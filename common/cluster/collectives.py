@@ -17,8 +17,8 @@ class Collectives:
     """Creates collective ops. All processes must create the same ones, in the same order, and run them together.
 
     Each op gets the next key in the cluster. An op fails if another process does not run it within the timeout, for which
-    TensorFlow starts a thread that sleeps that long. Those of each step, the means, have none: the threads would use up the
-    process's memory, one for each step of the last minutes.
+    TensorFlow starts a thread that sleeps that long. Those that are often run, the means and the watched ones, have none: the
+    threads would use up the process's memory, one for each step of the last minutes.
 
     Args:
       count: the number of processes.
@@ -81,13 +81,17 @@ class Collectives:
 
         return tf.unstack(means[tf.float32][: len(always)], len(always)), due_means
 
-    def maximum(self, value: tf.Tensor) -> tf.Tensor:
-        """Returns the elementwise maximum over the processes of a tensor of fixed shape."""
-        return self._reduce(value, 'Max', self._timeout)
+    def maximum(self, value: tf.Tensor, is_watched: bool = False) -> tf.Tensor:
+        """Returns the elementwise maximum over the processes of a tensor of fixed shape.
 
-    def gather(self, value: tf.Tensor) -> tf.Tensor:
-        """Concatenates the processes' tensors, in order; all have the same static shape [n, ...]."""
-        return self._gather(value, self._timeout)
+        Args:
+          is_watched: whether a deadline of the task ends the wait for the others, so that the op needs no timeout.
+        """
+        return self._reduce(value, 'Max', 0.0 if is_watched else self._timeout)
+
+    def gather(self, value: tf.Tensor, is_watched: bool = False) -> tf.Tensor:
+        """Concatenates the processes' tensors, in order; all have the same static shape [n, ...]. See `maximum`."""
+        return self._gather(value, 0.0 if is_watched else self._timeout)
 
     def broadcast(self, variables: Sequence[tf.Variable]) -> tf.Operation:
         """Returns the op that assigns the values of process 0 to the variables of all processes.

@@ -136,7 +136,7 @@ class StopTogether(tf.train.SessionRunHook):
         self._multi_step = multi_step
         self._end = end
         self._reason = tf.placeholder_with_default(tf.zeros([3]), [3], 'reason')
-        self._reasons = task.collectives.maximum(self._reason)
+        self._reasons = task.collectives.maximum(self._reason, is_watched=True)
 
     def begin(self):
         self._stop.begin()

@@ -97,14 +97,17 @@ def test_sparse_tensors_with_different_numbers_of_rows_are_averaged_in_each_step
             assert set(mean.indices) == set(sum(given, []))  # A lazy optimizer would update additional rows.
 
 
-def test_what_runs_in_each_step_starts_no_thread_for_a_timeout():
+def test_what_runs_in_each_step_or_before_each_checkpoint_starts_no_thread_for_a_timeout():
     found = collectives.Collectives(COUNT, 0, 60.0)
     with tf.Graph().as_default() as graph:
         slices = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([0], tf.int64), tf.constant([5, 2], tf.int64))
         found.mean([tf.ones([2]), slices], COUNT)
         found.mean_if(tf.constant(True), [tf.get_variable('v', [2])], [tf.constant(0.0)], COUNT)
+        found.gather(tf.ones([1]), is_watched=True)
+        found.maximum(tf.ones([1]), is_watched=True)
+        found.maximum(tf.ones([1]))
         timeouts = [op.get_attr('timeout_seconds') for op in graph.get_operations() if op.type.startswith('Collective')]
-    assert timeouts == [0] * 5
+    assert timeouts == [0] * 7 + [60]
 
 
 def test_variables_take_the_values_of_the_first_task_and_one_of_a_dtype_that_is_not_broadcast_is_named(tasks):
