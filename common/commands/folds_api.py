@@ -30,6 +30,7 @@ from estimator_trainer.common.inference.ensemble import average
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.sweep import fold_table
 from estimator_trainer.common.sweep import folds as state
+from estimator_trainer.common.targets import with_key
 
 
 def train_folds(
@@ -129,7 +130,8 @@ class Folds:
             raise RunError('the folds have different classes, so that their predictions have no average: use one of .runs')
         batch, is_single = first.to_batch(inputs)
         members = [first.predict_batch(batch), *(other.predict_batch(other.to_batch(inputs)[0]) for other in others)]
-        averaged = average([{name: value for name, value in found.items() if name != 'class_name'} for found in members])
+        named = {with_key('class_name', key) for key in first.class_names}
+        averaged = average([{name: value for name, value in found.items() if name not in named} for found in members])
         found = first.with_names(averaged)
         return {name: array[0] for name, array in found.items()} if is_single else found
 

@@ -8,6 +8,7 @@ from tensorflow.python.saved_model import loader_impl
 
 from estimator_trainer.common.console import errors_only
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.inference.ensemble import CLASS_IDS, CLASS_NAME, CLASSES, PREDICTED, source_of
 
 _SERVING = tf.saved_model.tag_constants.SERVING
 _DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -15,15 +16,15 @@ _OF_ASSETS = (tf.GraphKeys.ASSET_FILEPATHS, 'saved_model_assets')  # Collections
 _INITS = ('saved_model_main_op', 'legacy_init_op')
 
 
-def merge(paths: Sequence[str], target: str, class_names: Sequence[str] | None) -> None:
+def merge(paths: Sequence[str], target: str, class_names: Mapping[str, Sequence[str]]) -> None:
     """Writes a SavedModel to a new directory.
 
-    Floats are averaged, and 'class' is that of the mean 'probabilities'. A signature with an output that can neither be
-    averaged nor follows from averages is left out.
+    Its outputs are those of `ensemble.average`. A signature with one that can neither be averaged nor follows from averages is
+    left out.
 
     Args:
       paths: of SavedModels with the same signatures.
-      class_names: the names of the classes, for 'class_name'.
+      class_names: {key of a target: the names of its classes}, for 'class_name'.
 
     Raises:
       RunError: the signatures differ, or the default one cannot be averaged.
@@ -110,18 +111,18 @@ def _signature(key, members, class_names):
 
 def _of_class(name, first, averaged, class_names):
     """Returns an output that is not of floats from the averages; None if it does not follow from them."""
-    scope, slash, kind = name.rpartition('/')
-    if kind in ('all_class_ids', 'all_classes'):
+    if name.rpartition('/')[2] in ('all_class_ids', 'all_classes'):
         return first[name]
-    probabilities = averaged.get(f'{scope}{slash}probabilities')
-    if probabilities is None:
+    if not (source := source_of(name, averaged)):
         return None
-    best = tf.argmax(probabilities, -1)
-    if kind in ('class', 'class_ids'):
-        made = tf.cast(best, first[name].dtype)
-        return made[..., None] if kind == 'class_ids' else made
-    if kind == 'class_name' and class_names:
-        return tf.gather(tf.constant(class_names), best)
-    if kind == 'classes' and f'{scope}{slash}all_classes' in first:
-        return tf.gather(first[f'{scope}{slash}all_classes'], best[..., None], batch_dims=1)
-    return None
+    probabilities, threshold = averaged[source.probabilities], averaged.get(source.threshold)
+    if source.kind == PREDICTED:
+        return tf.cast(probabilities >= 0.5, first[name].dtype)
+    best = tf.argmax(probabilities, -1) if threshold is None else tf.cast(probabilities[..., 1] >= threshold, tf.int64)
+    if source.kind == CLASS_NAME:
+        return tf.gather(tf.constant(class_names[source.key]), best) if source.key in class_names else None
+    if source.kind == CLASSES:
+        known = source.all_classes in first
+        return tf.gather(first[source.all_classes], best[..., None], batch_dims=1) if known else None
+    made = tf.cast(best, first[name].dtype)
+    return made[..., None] if source.kind == CLASS_IDS else made

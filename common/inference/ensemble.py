@@ -1,20 +1,54 @@
 """The predictions of several models of the same examples as those of one: averages."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.inference.threshold import OUTPUT
 
-_PROBABILITIES = 'probabilities'
-_CLASSES = ('class', 'class_ids')  # Of the largest probability: [...], and with a last dimension of 1 in canned Estimators.
-_NAMES = 'classes'  # In canned Estimators: that of the class, of those in _ALL.
+CLASS, CLASS_IDS, CLASS_NAME, CLASSES = 'class', 'class_ids', 'class_name', 'classes'  # The latter of canned Estimators.
+PREDICTED = 'predicted'  # Of labels that apply or not.
 _ALL = 'all_classes'
 
 
+class Source(NamedTuple):
+    """What a prediction follows from, by name.
+
+    Attributes:
+      kind: CLASS, CLASS_IDS, CLASS_NAME or CLASSES of the largest probability, or PREDICTED of those from 0.5 on.
+      key: of the target, '' of the only one.
+      probabilities: of the same target.
+      threshold: that of the second of two classes, if there is one.
+      all_classes: the names of canned Estimators.
+    """
+
+    kind: str
+    key: str
+    probabilities: str
+    threshold: str
+    all_classes: str
+
+
+def source_of(name: str, names: Container[str]) -> Source | None:
+    """Returns what a prediction or output follows from, OUTPUT/class_KEY from OUTPUT/probabilities_KEY; None of others.
+
+    Args:
+      names: of all predictions.
+    """
+    scope, slash, last = name.rpartition('/')
+    scope += slash
+    for kind in (CLASS, CLASS_IDS, CLASS_NAME, CLASSES, PREDICTED):
+        suffix = last.removeprefix(kind)
+        probabilities = f'{scope}probabilities{suffix}'
+        if last.startswith(kind) and suffix[:1] in ('', '_') and probabilities in names:
+            return Source(kind, suffix[1:], probabilities, f'{scope}{OUTPUT}{suffix}', f'{scope}{_ALL}')
+    return None
+
+
 def average(members: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Returns the mean of each prediction of floats; a class is that of the mean probabilities, the first of several.
+    """Returns the mean of each prediction of floats; a class is that of the mean probabilities, by the mean threshold if any.
 
     Predictions of other types must be the same in all.
 
@@ -44,15 +78,23 @@ def average(members: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray
 
 def _of_class(name, first, averaged) -> Any:
     """Returns a prediction of a class from the averaged probabilities, or None if it is another."""
-    scope, _, kind = name.rpartition('/')
-    probabilities = averaged.get(f'{scope}/{_PROBABILITIES}' if scope else _PROBABILITIES)
-    if probabilities is None or kind not in (*_CLASSES, _NAMES):
+    source, shape = source_of(name, averaged), np.shape(first[name])
+    if source is None or source.kind == CLASS_NAME:
         return None
-    shape, best = np.shape(first[name]), probabilities.argmax(-1)
-    if kind == _NAMES:
-        names = first.get(f'{scope}/{_ALL}' if scope else _ALL)
-        return None if names is None else np.take_along_axis(np.asarray(names), best[..., None], -1).reshape(shape)
-    return best.astype(np.asarray(first[name]).dtype).reshape(shape) if best.size == np.prod(shape) else None
+    probabilities = averaged[source.probabilities]
+    threshold = averaged.get(source.threshold)
+    if source.kind == PREDICTED:
+        best = probabilities >= 0.5
+    else:
+        best = probabilities.argmax(-1) if threshold is None else probabilities[..., 1] >= threshold
+    if best.size != np.prod(shape):
+        return None
+    if source.kind == CLASSES:
+        if source.all_classes not in first:
+            return None
+        names = np.asarray(first[source.all_classes])
+        return np.take_along_axis(names, best[..., None].astype(np.int64), -1).reshape(shape)
+    return best.astype(np.asarray(first[name]).dtype).reshape(shape)
 
 
 def _same(name, values):

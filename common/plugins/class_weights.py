@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, listed
+from estimator_trainer.common.targets import are_several
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.text import nearest
 
@@ -76,4 +77,6 @@ def _balanced(params, names):
 
 def no_classes_error(name: str, params: HParams) -> UsageError:
     """Returns the error for a dataset whose labels are not classes, for which a hyper-parameter has no meaning."""
+    if are_several(params.metadata):
+        return UsageError(f'{name} is for a single target of classes, but --dataset={params.dataset} has several: omit it')
     return UsageError(f'{name}: --dataset={params.dataset} has no classes: no label named label, int [batch]')

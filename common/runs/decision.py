@@ -14,6 +14,7 @@ from estimator_trainer.common.runs import saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import best_checkpoint, checkpoints
 from estimator_trainer.common.storage.metrics import read_evaluations
+from estimator_trainer.common.targets import are_several
 from estimator_trainer.hparams.build import HParams
 
 BEST = 'best'
@@ -21,10 +22,13 @@ _METRIC = 'best_f1_threshold'
 
 
 def check(params: HParams) -> None:
-    """Raises UsageError if there is a decision_threshold, but not two classes, as far as the hyper-parameters tell."""
+    """Raises UsageError if there is a decision_threshold, but not one target of two classes, as far as is known here."""
     num_classes, is_number = params.get('num_classes') or 2, params.get('task') == 'regression'
-    if params.decision_threshold and (num_classes != 2 or is_number):
-        found = 'the target is a number' if is_number else f'there are {num_classes}'
+    several = are_several(params.metadata)
+    if params.decision_threshold and (num_classes != 2 or is_number or several):
+        found = (
+            'there are several targets' if several else 'the target is a number' if is_number else f'there are {num_classes}'
+        )
         raise UsageError(f'decision_threshold={params.decision_threshold} is for two classes, but {found}: omit it')
 
 
@@ -45,11 +49,12 @@ def decided(experiment: Experiment, checkpoint: str) -> Experiment:
       checkpoint: what will predict, a path without suffix.
 
     Raises:
-      UsageError: no evaluation of the checkpoint knows the best threshold.
+      UsageError: there are not two classes, or no evaluation of the checkpoint knows the best threshold.
     """
     params, estimator = experiment.source.params, experiment.estimator
     if not params.decision_threshold:
         return experiment
+    check(params)
     threshold, source = _threshold(experiment, checkpoint)
     names = params.metadata.get('class_names') or ('0', '1')
     tf.logging.info(

@@ -6,6 +6,7 @@ import itertools
 import os
 from typing import Any, cast
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
@@ -13,12 +14,15 @@ from estimator_trainer.common.export import comparison, inputs, merged, saved_mo
 from estimator_trainer.common.inference.ensemble import average
 from estimator_trainer.common.inference.input_files import open_files
 from estimator_trainer.common.inference.prediction import Prediction, predict_files, predict_split, read_labels
+from estimator_trainer.common.inference.threshold import OUTPUT
 from estimator_trainer.common.runs import chosen_checkpoint
+from estimator_trainer.common.runs.decision import decided, threshold_of
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.export_schedule import add_card, exporting, make_saved_model
 from estimator_trainer.common.runs.inference_schedules import check_finite, predictions_path, write_predictions
 from estimator_trainer.common.storage import export_versions
 from estimator_trainer.common.storage.export_versions import SAVED_MODEL
+from estimator_trainer.common.targets import class_names_of
 
 
 def predict(experiments: Sequence[Experiment], output_dir: str) -> dict[str, Any]:
@@ -34,12 +38,13 @@ def predict(experiments: Sequence[Experiment], output_dir: str) -> dict[str, Any
     """
     check_classes(experiments)
     first, options = experiments[0], experiments[0].options
-    chosen = [_checkpoint(experiment) for experiment in experiments]
     if not options.input and options.predict_split == first.source.params.train_split:
         raise UsageError(
             f'--predict_split={options.predict_split}: each fold trains on other examples: predict eval, where each example is '
             'predicted by the fold that has not trained on it'
         )
+    chosen = [_checkpoint(experiment) for experiment in experiments]
+    experiments = [*map(decided, experiments, chosen)]
     if options.input:
         files = (open_files(experiment.source, options.input) for experiment in experiments)
         size = first.source.params.eval_batch_size
@@ -57,9 +62,20 @@ def predict(experiments: Sequence[Experiment], output_dir: str) -> dict[str, Any
     return write_predictions(first, lambda checkpoint: predictions, predictions_path(options, output_dir), chosen[0])
 
 
+def _mean_threshold(experiments, chosen):
+    """Returns the threshold that decides the class of averaged probabilities, and says it; None without one."""
+    thresholds = [found for found in map(threshold_of, experiments, chosen) if found is not None]
+    if not thresholds:
+        return None
+    tf.logging.info(
+        'The class of the mean probabilities is decided by the mean threshold, %.6g.', mean := float(np.mean(thresholds))
+    )
+    return mean
+
+
 def check_classes(experiments: Sequence[Experiment]) -> None:
     """Raises RunError if the folds have learned different classes."""
-    names = [experiment.source.params.metadata.get('class_names') for experiment in experiments]
+    names = [class_names_of(experiment.source.params.metadata) for experiment in experiments]
     if any(found != names[0] for found in names):
         raise RunError('the folds have different classes, so that their predictions have no average: use one fold')
 
@@ -107,6 +123,8 @@ def export(experiments: Sequence[Experiment], output_dir: str) -> dict[str, Any]
     if {*first.options.format} != {SAVED_MODEL}:
         raise UsageError(f'--format={",".join(first.options.format)}: folds are exported together as saved_model only')
     chosen = [_checkpoint(experiment) for experiment in experiments]
+    threshold = _mean_threshold(experiments, chosen)
+    experiments = [*map(decided, experiments, chosen)]
     directory = os.path.join(output_dir, 'export')
     with exporting(directory) as parent:
         paths = [
@@ -114,9 +132,10 @@ def export(experiments: Sequence[Experiment], output_dir: str) -> dict[str, Any]
             for experiment, checkpoint in zip(experiments, chosen)
         ]
         target = os.path.join(parent, SAVED_MODEL)
-        merged.merge(paths, target, first.source.params.metadata.get('class_names'))
+        merged.merge(paths, target, class_names_of(first.source.params.metadata))
         compared = _compare(first.source, paths, target)
         facts = {'format': SAVED_MODEL, 'folds': len(paths), 'comparison': compared}
+        facts |= {} if threshold is None else {OUTPUT: threshold}
         add_card(first, chosen[0], target, facts)
         published = export_versions.publish({SAVED_MODEL: target}, directory)
     return {'folds': len(paths), 'export': published[SAVED_MODEL], 'compared': {SAVED_MODEL: compared}}

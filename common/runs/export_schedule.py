@@ -247,7 +247,7 @@ def _add_card(experiment, checkpoint, directory, name, facts, specs=None, form=N
     estimator, params = experiment.estimator, experiment.source.params
     saved = saved_dataset.load(estimator.model_dir)
     card = make_card(estimator.model_dir, checkpoints.global_step(checkpoint), params, saved.sha256 if saved else None)
-    facts = {**facts, 'decision_threshold': threshold_of(experiment, checkpoint)}
+    facts = {'decision_threshold': threshold_of(experiment, checkpoint), **facts}
     tf.io.gfile.makedirs(directory)
     with card_files(
         {**card, **facts, **_targets(params.metadata)}, params.metadata.get('class_names'), name, specs, form

@@ -37,3 +37,37 @@ def test_what_cannot_be_averaged_is_refused():
     assert failed(average, [one, {'tokens': np.array([[1, 3]])}]).startswith('the prediction tokens differs between the folds')
     assert failed(average, [one, {'tokens': np.array([[1]])}]).startswith('the prediction tokens has different shapes')
     assert failed(average, [one, {'x': np.array([1])}]) == 'the folds have different predictions: tokens; x'
+
+
+def test_the_class_of_each_target_and_labels_follow_from_their_own_mean_probabilities():
+    one = {
+        'class_name': np.int64(0),  # Of a target called name.
+        'probabilities_name': np.array([0.7, 0.3]),
+        'class_ids': np.int64(1),  # Of one called ids.
+        'probabilities_ids': np.array([0.2, 0.8]),
+        'value_x': np.float32(1),
+    }
+    two = {**one, 'class_name': np.int64(1), 'probabilities_name': np.array([0.1, 0.9]), 'value_x': np.float32(2)}
+    found = average([one, two])
+    assert (found['class_name'], found['class_ids'], found['value_x']) == (1, 1, 1.5)
+    labels = {'predicted': np.array([[1, 0]]), 'probabilities': np.array([[0.9, 0.4]])}
+    other = {'predicted': np.array([[0, 1]]), 'probabilities': np.array([[0.2, 0.6]])}
+    assert average([labels, other])['predicted'].tolist() == [[1, 1]]
+    assert average([labels, labels])['predicted'].tolist() == [[1, 0]]
+
+
+def test_the_mean_threshold_decides_the_class_of_the_mean_probabilities():
+    one = {
+        'class': np.array([1, 0]),
+        'probabilities': np.array([[0.7, 0.3], [0.8, 0.2]]),
+        'decision_threshold': np.array([0.3, 0.3]),
+    }
+    two = {
+        'class': np.array([0, 0]),
+        'probabilities': np.array([[0.8, 0.2], [0.9, 0.1]]),
+        'decision_threshold': np.array([0.1, 0.1]),
+    }
+    found = average([one, two])
+    np.testing.assert_allclose(found['decision_threshold'], [0.2, 0.2])
+    assert found['class'].tolist() == [1, 0]
+    assert average([{name: array[0] for name, array in of.items()} for of in (one, two)])['class'] == 1

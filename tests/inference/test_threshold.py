@@ -1,10 +1,14 @@
 """The class of two by a threshold."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.inference.threshold import decide, with_threshold
+from estimator_trainer.common.runs.decision import check, decided
+from estimator_trainer.hparams.build import HParams
 from tests.shared import refused
 
 PROBABILITIES = np.array([[0.9, 0.1], [0.7, 0.3], [0.4, 0.6]], np.float32)
@@ -56,3 +60,19 @@ def test_other_models_have_no_threshold(predictions, shape):
     with tf.Graph().as_default():
         message = refused(decide, {name: make([4, 10]) for name, make in predictions.items()}, 0.5)
     assert message == f'decision_threshold=0.5 is for models with probabilities of two classes{shape}: omit it'
+
+
+@pytest.mark.parametrize(
+    'metadata, hparams, found',
+    [
+        ({'targets': [{'key': 'a'}, {'key': 'b'}]}, {}, 'there are several targets'),
+        ({'task': 'multilabel', 'targets': [{'name': 'a'}, {'name': 'b'}]}, {}, 'there are several targets'),
+        ({}, {'num_classes': 3}, 'there are 3'),
+        ({}, {'task': 'regression'}, 'the target is a number'),
+    ],
+)
+def test_other_targets_have_no_threshold(metadata, hparams, found):
+    params = HParams({'decision_threshold': 0.3, **hparams}, metadata)
+    assert refused(check, params) == f'decision_threshold=0.3 is for two classes, but {found}: omit it'
+    experiment = SimpleNamespace(source=SimpleNamespace(params=params), estimator=None)
+    assert refused(decided, experiment, 'model.ckpt-1').endswith(f'but {found}: omit it')

@@ -12,7 +12,9 @@ from estimator_trainer.common.pipeline import labels as classes
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import make_input_fn
 from estimator_trainer.common.pipeline.share import WHOLE, Share
+from estimator_trainer.common.plugins.class_weights import no_classes_error
 from estimator_trainer.common.records import records, tfrecord
+from estimator_trainer.hparams.build import HParams
 from tests.pipeline.pipelines import make_params, numbers, of_files
 from tests.shared import refused
 
@@ -100,6 +102,10 @@ def test_labels_that_cannot_be_balanced_are_named():
     ):
         found = refused(classes.with_class_counts, make(class_weights='balanced'))
         assert found == f'class_weights=balanced: {message}'
+    several = HParams(make_params(dataset='x'), {'targets': [{'key': 'a'}, {'key': 'b'}]})
+    assert str(no_classes_error('oversample', several)) == (
+        'oversample is for a single target of classes, but --dataset=x has several: omit it'
+    )
     both = of_labels([0, 1, 2])(class_weights='balanced', oversample=True)
     assert refused(classes.with_class_counts, both).startswith('oversample=true excludes class_weights=balanced')
     with pytest.raises(RunError, match='^x: example 1 of the split train has the label 7, but the classes are 0 to 2$'):
