@@ -97,7 +97,7 @@ def find_learning_rate(
     output_dir: str | None = None,
     *,
     hparams: Mapping[str, Any] | str = types.MappingProxyType({}),
-    target: str = '',
+    target: str | Sequence[str] = '',
     **options: Any,
 ) -> dict[str, Any]:
     """Trains new weights with a rising learning rate, as --schedule=find_learning_rate does; a run in output_dir stays.
@@ -123,7 +123,7 @@ def find_batch_size(
     output_dir: str | None = None,
     *,
     hparams: Mapping[str, Any] | str = types.MappingProxyType({}),
-    target: str = '',
+    target: str | Sequence[str] = '',
     **options: Any,
 ) -> dict[str, Any]:
     """Trains a few steps with batches of several sizes, each in a process of its own, as --schedule=find_batch_size does.

@@ -104,9 +104,10 @@ def _train(script, FLAGS, directory, stop, objects):
     run_dir.ensure_writable(directory)
     with run_dir.lock(directory):
         same = {f'--{name}': FLAGS[name].value for name in names_with(Trait.SAME_IN_TRIALS)}
-        folds.save(directory, FLAGS.folds, {**params, **same}, _kept(FLAGS), objects.hparams, FLAGS.overwrite)
+        folds.refuse_run(directory)
         if FLAGS.overwrite:
             _delete(FLAGS, directory)
+        folds.save(directory, FLAGS.folds, {**params, **same}, _kept(FLAGS), objects.hparams)
         given = [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}']
         given += flags.arguments(FLAGS, but_for=Trait.SET_IN_TRIALS | Trait.NOT_IN_TRIALS)
         with forks.Server([script, 'trials']) if forks.can_fork() else contextlib.nullcontext() as server:
@@ -139,12 +140,14 @@ def _check_data(FLAGS, dataset, params):
 
 
 def _delete(FLAGS, directory):
-    """Deletes the runs of earlier folds."""
+    """Deletes the runs of earlier folds, and at last what they share: a run of other settings must not pass for finished."""
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
         if name.startswith('fold_') and os.path.exists(run_dir.hparams_path(path)):
             with start_over.locked(path, flags.to_options(FLAGS)):
                 start_over.delete(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(folds.path_of(directory))
 
 
 def read_results(directory: str, count: int) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ folds.metrics['eval']['accuracy']['mean']
 folds.predict(rows)
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import json
 import os
 import tempfile
@@ -41,7 +41,7 @@ def train_folds(
     folds: int = 5,
     jobs: int = 1,
     hparams: Mapping[str, Any] | str = types.MappingProxyType({}),
-    target: str = '',
+    target: str | Sequence[str] = '',
     **options: Any,
 ) -> 'Folds':
     """Trains a run on each of several folds of the training data, each in a process of its own; or resumes those that are left.
@@ -55,7 +55,7 @@ def train_folds(
       folds: the number of parts of the training data.
       jobs: number of runs in parallel.
       hparams: of all runs, {name: value}, or text as for --hparams.
-      target: the column of a DataFrame to predict, if it is not named target or label.
+      target: the column of a DataFrame to predict, if it is not named target or label; or a list of several.
       **options: the flags of trainer.py, such as train_steps=1000.
 
     Raises:

@@ -56,13 +56,18 @@ def load(output_dir: str) -> dict[str, Any]:
     return found
 
 
+def refuse_run(output_dir: str) -> None:
+    """Raises UsageError if the directory is that of a run."""
+    if os.path.exists(run_dir.hparams_path(output_dir)):
+        raise UsageError(f'--output_dir={output_dir} is the output_dir of a run: choose another')
+
+
 def save(
     output_dir: str,
     count: int,
     setup: Mapping[str, Any],
     flags: Mapping[str, Any],
     hparams: Mapping[str, Any],
-    is_new: bool,
 ) -> None:
     """Writes folds.json, unless it is there with the same setup.
 
@@ -70,14 +75,11 @@ def save(
       setup: what the runs must share, as JSON.
       flags: those of the command line, {name: value}.
       hparams: those of a Python program, as JSON.
-      is_new: whether to replace one with another setup.
 
     Raises:
-      UsageError: the directory has a run, or folds of another number or setup.
+      UsageError: the directory has folds of another number, setup, or an unknown one.
     """
-    if os.path.exists(run_dir.hparams_path(output_dir)):
-        raise UsageError(f'--output_dir={output_dir} is the output_dir of a run: choose another')
-    saved = {} if is_new else load(output_dir)
+    saved = load(output_dir)
     if saved and saved[COUNT] != count:
         raise UsageError(f'--folds={count}: {output_dir} has {saved[COUNT]} folds: give that, or choose another --output_dir')
     if saved:
@@ -86,6 +88,12 @@ def save(
         if found := comparison.differences({**added, **saved[SETUP]}, now):
             raise UsageError(f'{path_of(output_dir)}: {found}: use the same values, or choose another --output_dir')
     else:
+        for path in directories(output_dir, count):
+            if os.path.exists(run_dir.hparams_path(path)):
+                raise UsageError(
+                    f'{path} is a run of unknown folds, as there is no {path_of(output_dir)}: restore that, choose another '
+                    '--output_dir, or give --overwrite'
+                )
         write_json(path_of(output_dir), {COUNT: count, SETUP: setup, FLAGS: flags, HPARAMS: hparams})
 
 

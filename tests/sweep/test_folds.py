@@ -1,11 +1,14 @@
 """The runs of folds: which start, how many at once, and what their ends mean; and the table of their metrics."""
 
+import contextlib
 import csv
 import json
 import os
 
 import pytest
 
+from estimator_trainer.common.commands import flags
+from estimator_trainer.common.commands import folds as commands
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import status
@@ -101,19 +104,48 @@ def test_a_process_that_ends_before_its_training_is_a_failure(tmp_path):
 
 def test_other_folds_and_settings_are_refused_by_name(tmp_path):
     directory, setup = str(tmp_path), {'learning_rate': 0.1, '--eval_splits': ('eval',)}
-    folds.save(directory, 3, setup, {}, {}, False)
-    folds.save(directory, 3, setup, {}, {}, False)
-    assert refused(folds.save, directory, 4, setup, {}, {}, False) == (
+    folds.save(directory, 3, setup, {}, {})
+    folds.save(directory, 3, setup, {}, {})
+    assert refused(folds.save, directory, 4, setup, {}, {}) == (
         f'--folds=4: {directory} has 3 folds: give that, or choose another --output_dir'
     )
-    message = refused(folds.save, directory, 3, {**setup, 'learning_rate': 0.2}, {}, {}, False)
+    message = refused(folds.save, directory, 3, {**setup, 'learning_rate': 0.2}, {}, {})
     assert 'folds.json: learning_rate was 0.1, now it is 0.2: use the same values' in message
-    folds.save(directory, 4, setup, {}, {}, True)
+    (tmp_path / 'folds.json').unlink()
+    folds.save(directory, 4, setup, {}, {})
     assert folds.load(directory)[folds.COUNT] == 4
     (tmp_path / 'folds.json').write_text('{"folds": "3"}')
     assert 'folds.json: lacks folds, setup, flags or hparams: restore it' in refused(folds.load, directory)
     (tmp_path / 'hparams.json').write_text('{}')
-    assert refused(folds.save, directory, 3, setup, {}, {}, True).endswith('is the output_dir of a run: choose another')
+    assert refused(folds.refuse_run, directory).endswith('is the output_dir of a run: choose another')
+
+
+def test_runs_of_unknown_folds_do_not_pass_for_finished(tmp_path):
+    train(tmp_path, Trainers())
+    message = refused(folds.save, str(tmp_path), 3, {}, {}, {})
+    assert message.startswith(
+        f'{tmp_path}/fold_1 is a run of unknown folds, as there is no {tmp_path}/folds.json: restore that'
+    )
+    assert not (tmp_path / 'folds.json').exists()
+
+
+def test_what_folds_share_is_deleted_after_their_runs(tmp_path, monkeypatch):
+    folds.save(str(tmp_path), 3, {}, {}, {})
+    train(tmp_path, Trainers())
+    monkeypatch.setattr(commands.start_over, 'locked', lambda path, options: contextlib.nullcontext())
+    FLAGS = flags.from_values({'output_dir': str(tmp_path), 'overwrite': True})
+
+    def fail(path):
+        if path.endswith('fold_2'):
+            raise OSError('stopped')
+
+    monkeypatch.setattr(commands.start_over, 'delete', fail)
+    with pytest.raises(OSError, match='stopped'):
+        commands._delete(FLAGS, str(tmp_path))
+    assert (tmp_path / 'folds.json').exists()
+    monkeypatch.setattr(commands.start_over, 'delete', lambda path: None)
+    commands._delete(FLAGS, str(tmp_path))
+    assert not (tmp_path / 'folds.json').exists()
 
 
 def test_metrics_have_the_mean_and_the_deviation_of_a_sample(tmp_path):
