@@ -5,6 +5,7 @@ import re
 from typing import Any, NamedTuple
 
 CLASSIFICATION, REGRESSION, MULTILABEL, SEVERAL = 'classification', 'regression', 'multilabel', 'several'
+_SECOND_WORDS = ('name', 'macro', 'precision', 'recall', 'threshold')  # As class and class_name, f1 and f1_macro.
 
 
 class Target(NamedTuple):
@@ -76,13 +77,20 @@ def label_names_of(metadata: Mapping[str, Any]) -> list[str]:
 
 
 def keys_of(names: Sequence[str]) -> list[str]:
-    """Returns a distinct key for each name, of characters that names of variables and metrics may have."""
+    """Returns a distinct key for each name, of characters that names of variables and metrics may have.
+
+    No two targets have labels, predictions or metrics of one name: class_name_x is the name of x's class, or of name_x the class.
+    """
     found: list[str] = []
     for name in names:
         base = re.sub(r'[^A-Za-z0-9_.\-]+', '_', name).strip('_') or 'target'
         key, count = base, 1
-        while key in found:
+        while any(_clash(key, other) for other in found):
             count += 1
             key = f'{base}_{count}'
         found.append(key)
     return found
+
+
+def _clash(key, other):
+    return key == other or any(f'{word}_{key}' == other or f'{word}_{other}' == key for word in _SECOND_WORDS)

@@ -105,6 +105,8 @@ def test_a_list_is_text_or_a_list_and_names_may_have_commas():
 
 def test_keys_are_distinct_and_suit_names_of_variables():
     assert keys_of(['a b', 'a_b', 'Größe (m)', '€']) == ['a_b', 'a_b_2', 'Gr_e_m', 'target']
+    assert keys_of(['x', 'name_x', 'macro_x', 'x_name']) == ['x', 'name_x_2', 'macro_x_2', 'x_name']  # class_name_x, f1_macro_x
+    assert keys_of(['name_x', 'x']) == ['name_x', 'x_2']
 
 
 def test_records_may_have_several_labels(tmp_path):
