@@ -79,7 +79,7 @@ def label_names_of(metadata: Mapping[str, Any]) -> list[str]:
 def keys_of(names: Sequence[str]) -> list[str]:
     """Returns a distinct key for each name, of characters that names of variables and metrics may have.
 
-    No two targets have labels, predictions or metrics of one name: class_name_x is the name of x's class, or of name_x the class.
+    No two targets share a name of a label, prediction or metric, as class_name_x would be of x and of name_x.
     """
     found: list[str] = []
     for name in names:

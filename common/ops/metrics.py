@@ -68,7 +68,7 @@ def pr_curve(labels: tf.Tensor, probabilities: tf.Tensor, num_thresholds: int = 
 
     Args:
       labels: int [batch], in [0, num_classes).
-      probabilities: float [batch, num_classes], in [0, 1].
+      probabilities: float [batch, num_classes], in [0, 1]; NaN counts as 0.
       num_thresholds: at least 2.
 
     Returns:
@@ -79,7 +79,9 @@ def pr_curve(labels: tf.Tensor, probabilities: tf.Tensor, num_thresholds: int = 
     with tf.variable_scope(None, 'pr_curve'):
         counts = make_counts([2, num_thresholds])
         is_label = tf.one_hot(labels, tf.shape(probabilities)[1], dtype=tf.int32)
-        reached = tf.cast(tf.floor(tf.cast(probabilities, tf.float32) * (num_thresholds - 1)), tf.int32)
+        known = tf.cast(probabilities, tf.float32)
+        known = tf.where_v2(tf.math.is_nan(known), 0.0, known)  # The loss tells of NaN.
+        reached = tf.cast(tf.floor(known * (num_thresholds - 1)), tf.int32)
         cells = tf.reshape(is_label * num_thresholds + reached, [-1])
         new = tf.math.bincount(cells, minlength=2 * num_thresholds, maxlength=2 * num_thresholds, dtype=tf.int64)
         update = tf.assign_add(counts, tf.reshape(new, [2, num_thresholds]))

@@ -1,8 +1,12 @@
 """Averages of the predictions of several models."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from estimator_trainer.common.inference.ensemble import average
+from estimator_trainer.common.runs.ensemble import check_classes
+from estimator_trainer.hparams.build import HParams
 from tests.shared import failed
 
 
@@ -71,3 +75,12 @@ def test_the_mean_threshold_decides_the_class_of_the_mean_probabilities():
     np.testing.assert_allclose(found['decision_threshold'], [0.2, 0.2])
     assert found['class'].tolist() == [1, 0]
     assert average([{name: array[0] for name, array in of.items()} for of in (one, two)])['class'] == 1
+
+
+def test_folds_that_have_learned_different_classes_of_one_target_are_refused():
+    def of_classes(*names):
+        targets = [{'key': 'a', 'class_names': ['x', 'y']}, {'key': 'b', 'class_names': names}]
+        return SimpleNamespace(source=SimpleNamespace(params=HParams({}, {'task': 'several', 'targets': targets})))
+
+    check_classes([of_classes('p', 'q'), of_classes('p', 'q')])
+    assert failed(check_classes, [of_classes('p', 'q'), of_classes('p', 'r')]).startswith('the folds have different classes')

@@ -80,6 +80,12 @@ def test_the_pr_curve_is_that_of_all_batches_also_of_certain_probabilities_and_o
     assert not tf.get_collection(tf.GraphKeys.SUMMARIES)  # The curve is of evaluations alone.
 
 
+def test_probabilities_that_are_nan_count_as_0_in_the_pr_curve(session):
+    _, update = metrics.pr_curve(tf.constant([1]), tf.constant([[np.nan, 1.0]]), num_thresholds=3)
+    session.run(tf.local_variables_initializer())
+    assert session.run(update).tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
 def test_cells_of_a_confusion_matrix_are_green_or_red_by_their_share_of_the_row_and_show_the_count_if_they_are_large():
     middles = [56 + 160 * i + 40 for i in range(3)]  # Beside the numbers written there.
     (picture,) = metrics.draw_matrix(np.array([[4, 0, 0], [1, 1, 2], [0, 0, 0]]))
