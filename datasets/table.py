@@ -208,10 +208,9 @@ def _directory(data_dir, params):
 
 
 def _path(data_dir, params, schema):
-    names = ('target', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share', 'missing', 'decimal', 'dates', 'tokens')
+    names = ('eval_share', 'min_count', 'max_vocabulary', 'max_bad_share', 'missing', 'decimal', 'dates', 'tokens')
     (target, *others) = names_in(params.target) or ['']
-    given = {**params, 'target': params.target if others else target}
-    facts = [schema.content, params.train_split, *(given[name] for name in names)]
+    facts = [schema.content, params.train_split, params.target if others else target, *(params[name] for name in names)]
     facts += folds.facts(params)
     facts += ['by class'] if is_by_class(_files(params), params.metadata) else []
     name, paths = 'table', [file.path for file in _files(params)]

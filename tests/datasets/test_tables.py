@@ -894,6 +894,16 @@ def test_data_with_other_columns_than_in_training_is_rejected(tmp_path, prepared
             dataset.read('eval', str(tmp_path / 'data'), build.HParams(other.params, trained))
 
 
+def test_reading_a_table_reads_no_hyper_parameters_of_the_training(tmp_path, prepared):
+    path = tmp_path / 'a.csv'
+    write(path, 'x,kind', [(i % 7, 'ab'[i % 2]) for i in range(60)])
+    source = prepared(path, 'target=kind').source
+    source.metadata()
+    source.read('train')
+    assert {'table_file', 'target'} <= source.names_read  # Others given without effect are refused by name.
+    assert not source.names_read & {'swa_every', 'rmsprop_decay', 'learning_rate'}
+
+
 def test_a_trained_model_has_its_table_read_as_it_learned_to(tmp_path, prepared, caplog):
     path = tmp_path / 'a.csv'
     rows = [(i % 7, f'2024-01-{i % 9 + 1:02}', f'{i % 5} kg', i, 'ab'[i % 2]) for i in range(60)]
