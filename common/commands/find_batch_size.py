@@ -61,10 +61,10 @@ def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: 
         tf.logging.info('%s', line)
     best, largest = max(found, key=lambda trial: trial.speed), batch_sizes.largest(found, free, most)
     tf.logging.info(
-        'The fastest is batch_size=%d, with %.4g examples/sec; the largest that fits into %s of memory is about %d%s: '
+        'The fastest is batch_size=%d, with %s examples/sec; the largest that fits into %s of memory is about %d%s: '
         '--hparams=batch_size=%d',
         best.size,
-        best.speed,
+        f'{best.speed:,.0f}',
         memory.to_text(free),
         largest,
         f', of {most:,} examples' if 2 * largest > most else '',

@@ -53,8 +53,8 @@ def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, hparams: 
         return predict_or_export(FLAGS, directory, saved[folds.COUNT], stop)
     if FLAGS.schedule not in ('train_and_evaluate', 'dry_run'):
         raise UsageError(
-            f'--schedule={FLAGS.schedule}: {directory} has folds, which are predicted with and exported together: give the '
-            f'--output_dir of one, such as {folds.directories(directory, 1)[0]}'
+            f'--schedule={FLAGS.schedule} takes one run, but {directory} has folds: give the --output_dir of one, such as '
+            f'{folds.directories(directory, 1)[0]}'
         )
     objects = request.Objects(hparams={**_take(FLAGS, saved), **hparams})
     if not FLAGS.folds:

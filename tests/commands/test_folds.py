@@ -59,7 +59,7 @@ def test_the_directory_alone_resumes_and_what_is_not_for_folds_is_refused(traine
     assert code == 0 and result['folds'] == 2 and result['eval']['loss']['folds'] == 2
     assert json.loads(open(f'{trained.output_dir}/results.json').read()) == result
     for argv, message in (
-        (['--schedule=evaluate'], 'has folds, which are predicted with and exported together'),
+        (['--schedule=evaluate'], '--schedule=evaluate takes one run, but '),
         (['--schedule=export', '--format=onnx'], 'folds are exported together as saved_model only'),
         (['--schedule=predict', '--predict_split=train'], 'each fold trains on other examples'),
         (['--schedule=predict', '--checkpoint=/x'], '--checkpoint=/x: of folds, it can be latest or best'),
