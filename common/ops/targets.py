@@ -118,9 +118,11 @@ def loss_weights(params: HParams) -> list[float]:
     """
     given, names = params.get('loss_weights', [1.0]), [target.name for target in targets_of(params.metadata)]
     if isinstance(given, Mapping):
-        known = listed(names, _SHOWN) if are_several(params.metadata) else 'only one, without a name'
+        if not are_several(params.metadata):
+            raise UsageError(f'loss_weights is for several targets, but --dataset={params.dataset} has one: omit it')
         for name in given:
-            if name not in names or not are_several(params.metadata):
+            if name not in names:
+                known = listed(names, _SHOWN)
                 raise UsageError(f'loss_weights: there is no target {name}{nearest(name, names)}; the targets are: {known}')
         found = [float(given.get(name, 1)) for name in names]
     else:

@@ -79,4 +79,6 @@ def no_classes_error(name: str, params: HParams) -> UsageError:
     """Returns the error for a dataset whose labels are not classes, for which a hyper-parameter has no meaning."""
     if are_several(params.metadata):
         return UsageError(f'{name} is for a single target of classes, but --dataset={params.dataset} has several: omit it')
+    if params.get('task') == 'regression':
+        return UsageError(f'{name} is for classes, but the target of --dataset={params.dataset} is a number: omit it')
     return UsageError(f'{name}: --dataset={params.dataset} has no classes: no label named label, int [batch]')

@@ -121,7 +121,7 @@ def _charts(found, class_names):
     probabilities = found.probabilities
     return [
         precision_recall(found.labels, probabilities, class_names),
-        calibration(found.labels == found.classes, probabilities[np.arange(len(probabilities)), found.classes]),
+        calibration(found.labels == probabilities.argmax(1), probabilities.max(1)),  # Whatever the threshold.
     ]
 
 

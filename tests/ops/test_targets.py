@@ -79,6 +79,9 @@ def test_wrong_loss_weights_are_refused():
         with pytest.raises(UsageError, match=message):
             loss_weights(make_params([KIND, PRICE], loss_weights=weights))
     assert loss_weights(make_params([KIND, PRICE], loss_weights=[2.0])) == [2, 2]
-    single = HParams({'dataset': 'd', 'loss_weights': [1.0, 2.0]}, {})
-    with pytest.raises(UsageError, match='--dataset=d has one target'):
-        loss_weights(single)
+    for weights, message in (
+        ([1.0, 2.0], '--dataset=d has one target'),
+        ({'price': 2}, 'is for several targets, but --dataset=d has one'),
+    ):
+        with pytest.raises(UsageError, match=message):
+            loss_weights(HParams({'dataset': 'd', 'loss_weights': weights}, {}))

@@ -106,6 +106,10 @@ def test_labels_that_cannot_be_balanced_are_named():
     assert str(no_classes_error('oversample', several)) == (
         'oversample is for a single target of classes, but --dataset=x has several: omit it'
     )
+    number = HParams(make_params(dataset='x', task='regression'), {})
+    assert str(no_classes_error('oversample', number)) == (
+        'oversample is for classes, but the target of --dataset=x is a number: omit it'
+    )
     both = of_labels([0, 1, 2])(class_weights='balanced', oversample=True)
     assert refused(classes.with_class_counts, both).startswith('oversample=true excludes class_weights=balanced')
     with pytest.raises(RunError, match='^x: example 1 of the split train has the label 7, but the classes are 0 to 2$'):

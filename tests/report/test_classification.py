@@ -47,11 +47,14 @@ def test_of_two_classes_both_thresholds_are_described():
 def test_a_decision_threshold_has_its_own_figures():
     labels, scores = np.array([1, 1, 0, 0, 0]), np.array([0.7, 0.3, 0.6, 0.2, 0.1])
     found = predicted(labels, np.array([1, 1, 1, 1, 0]), np.stack([1 - scores, scores], 1))
-    text = classification.figures(found, ['no', 'yes'], 0.2)['text']
+    figures = classification.figures(found, ['no', 'yes'], 0.2)
+    text = figures['text']
     assert text.startswith('60.0 % of 5 examples are predicted correctly')
     assert (
         'from 0.2 on, the decision_threshold of these predictions, precision is 0.5, recall 1 and F1 0.6667; from 0.3' in text
     )
+    # Of confidence in the more probable class: 0.7, right for one of two; 0.6, wrong; 0.8 and 0.9, right.
+    assert 'Expected calibration error: 26.0 %.' in figures['charts'][1].text  # (2 * 0.2 + 0.6 + 0.2 + 0.1) / 5.
 
 
 def test_the_precision_recall_curve_treats_equal_scores_alike():
