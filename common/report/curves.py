@@ -10,6 +10,7 @@ from estimator_trainer.common.storage.history import Columns, History
 from estimator_trainer.common.storage.objective import Objective
 
 _NOT_METRICS = {'learning_rate': 'learning rate', 'examples/sec': 'examples per second'}  # Columns, and their titles.
+_DETAILS = 'best_f1_'  # Of best_f1: its threshold, precision and recall.
 _MAX_CHARTS = 12
 
 
@@ -24,12 +25,13 @@ class Best(NamedTuple):
 def draw(history: History, best: Best) -> tuple[list[Chart], list[str]]:
     """Returns a chart for each metric of the training or of an evaluation, and the names of those that are left out.
 
-    The loss comes first, then what is compared to find the best checkpoint; learning rate and speed come last.
+    The loss comes first, then what is compared to find the best checkpoint; details, learning rate and speed come last.
     """
     order = ['loss', best.objective.metric]
     tables = (history.training, *history.evaluations.values())
     found = {name for columns in tables for name in columns}
-    metrics = sorted(found - {'global_step', *_NOT_METRICS}, key=lambda name: (*(name != first for first in order), name))
+    others = found - {'global_step', *_NOT_METRICS}
+    metrics = sorted(others, key=lambda name: (*(name != first for first in order), name.startswith(_DETAILS), name))
     names = [*metrics[: _MAX_CHARTS - 2], *(name for name in _NOT_METRICS if name in found)]
     last = max([1, *(columns['global_step'][-1] for columns in tables if len(columns.get('global_step', ())))])
     charts = [_draw(name, history, best, (0.0, float(last))) for name in names]

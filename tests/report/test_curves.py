@@ -47,6 +47,13 @@ def test_many_metrics_are_named_beyond_the_first():
     assert omitted == [f'm{i:02}' for i in range(10, 30)]
 
 
+def test_details_of_the_best_f1_come_after_other_metrics():
+    names = ['best_f1_threshold', 'best_f1', 'log_loss', 'best_f1_recall', 'accuracy']
+    columns = {'global_step': STEPS, **dict.fromkeys(names, np.arange(3.0))}
+    charts, _ = draw(History({}, {'eval': columns}), Best(Objective('loss', False), 'eval', None))
+    assert [chart.title for chart in charts] == ['accuracy', 'best_f1', 'log_loss', 'best_f1_recall', 'best_f1_threshold']
+
+
 def test_metrics_are_those_of_the_last_evaluation_of_each_split_and_of_the_best():
     evaluations = [
         {'global_step': 10, 'eval': {'loss': 1.0, 'accuracy': 0.5}, 'test': {'loss': 3.0}},
