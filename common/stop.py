@@ -18,6 +18,7 @@ from estimator_trainer.common.processes import SIGNALS
 
 _SECOND_SIGNAL_SECONDS = 1
 _POLL_SECONDS = 0.1
+_CHILD_POLL_SECONDS = 0.02
 
 # The phases of a process. They determine what its first signal does, and how long it may take to exit.
 _OUTSIDE, _STEPPING, _SAVING, _DEFERRING = range(4)
@@ -176,6 +177,25 @@ class StopOnSignal(tf.train.SessionRunHook):
         """Ends the process if a signal was received."""
         if self._received:
             self._exit(self._received)
+
+    def wait_for(self, process: Any, meanwhile: Callable[[], Any] = lambda: None) -> int:
+        """Waits until a child process has ended, and returns its exit code; use it where signals are deferred.
+
+        A signal, and any other exit, ends the child first.
+
+        Args:
+          process: subprocess.Popen, or alike.
+          meanwhile: is called first, while the child runs.
+        """
+        try:
+            meanwhile()
+            while process.poll() is None:
+                time.sleep(_CHILD_POLL_SECONDS)
+                self.exit_if_received()
+        finally:
+            process.terminate()
+            code = process.wait()
+        return code
 
     @contextlib.contextmanager
     def defer_signals(self) -> Iterator[None]:

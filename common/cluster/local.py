@@ -97,13 +97,7 @@ def rehearse(command: Sequence[str], counts: Mapping[str, int], stop: StopOnSign
         environ = {**os.environ, 'TF_CONFIG': tf_config, _TASK: _text(counts)}
         with _lifeline() as stdin:
             process = processes.start([*command, *flags], log, stdin=stdin, stdout=subprocess.DEVNULL, env=environ)
-            try:
-                while process.poll() is None:
-                    time.sleep(_POLL_SECONDS)
-                    stop.exit_if_received()
-            finally:
-                process.terminate()
-                code = process.wait()
+            code = stop.wait_for(process)
         if code:
             cause = processes.cause(log, code).removeprefix('trainer.py: ')
             raise (UsageError if code == 2 else RunError)(cause)

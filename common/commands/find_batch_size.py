@@ -25,7 +25,6 @@ from estimator_trainer.hparams import build
 
 _SECONDS = 50.0  # After which no further size is tried.
 _MOST = 2**20
-_POLL_SECONDS = 0.02
 
 
 def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objects) -> dict[str, Any]:
@@ -48,11 +47,10 @@ def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: 
         given.append(f'--hparams_set={path}')
         server = forks.Server([script, 'batch_trials']) if forks.can_fork() else None
         with server or contextlib.nullcontext():
-            begin = starter(script, (), server)
-            command = [] if server and not tf.config.list_physical_devices('GPU') else ['batch_trials']
+            begin = starter([script, 'batch_trials'], (), server)
 
             def try_size(size):
-                return _try(lambda arguments, log: begin([*command, *arguments], log), directory, size, given, free, stop)
+                return _try(begin, directory, size, given, free, stop)
 
             found = batch_sizes.search(try_size, free, most, lambda: time.monotonic() < start + _SECONDS)
     if found[0].error:
@@ -86,16 +84,9 @@ def _try(begin, directory, size, given, free, stop):
     """Returns the Trial of a size, of a process that may take a share of the memory."""
     path, log = (os.path.join(directory, f'{size}.{kind}') for kind in ('json', 'txt'))
     limit = 0 if free == float('inf') else int(free)
-    process = begin([str(limit), path, str(size), *given], log)
-    try:
-        with stop.defer_signals():
-            while process.poll() is None:
-                time.sleep(_POLL_SECONDS)
-                stop.exit_if_received()
-    finally:
-        process.terminate()
-        process.wait()
-    if process.returncode or not os.path.exists(path):
-        return Trial(size, error=f'failed: {processes.cause(log, process.returncode)}'.strip())
+    with stop.defer_signals():
+        code = stop.wait_for(begin([str(limit), path, str(size), *given], log))
+    if code or not os.path.exists(path):
+        return Trial(size, error=f'failed: {processes.cause(log, code)}'.strip())
     found = read_json(path)
     return Trial(size, found['seconds'], found['peak'])

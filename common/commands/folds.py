@@ -111,7 +111,7 @@ def _train(script, FLAGS, directory, stop, objects):
         given = [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}']
         given += flags.arguments(FLAGS, but_for=Trait.SET_IN_TRIALS | Trait.NOT_IN_TRIALS)
         with forks.Server([script, 'trials']) if forks.can_fork() else contextlib.nullcontext() as server:
-            folds.FoldRunner(starter(script, (), server), given, params, directory, FLAGS.folds).train(FLAGS.jobs, stop)
+            folds.FoldRunner(starter([script], (), server), given, params, directory, FLAGS.folds).train(FLAGS.jobs, stop)
         results = read_results(directory, FLAGS.folds)
         fold_table.save(results, directory)
         for line in fold_table.to_lines(results):

@@ -13,16 +13,16 @@ Process = subprocess.Popen | forks.Fork
 Start = Callable[[Sequence[str], str], Process]  # Of a trainer, from its flags and the path of its log.
 
 
-def starter(script: str, locks: Sequence[int], server: forks.Server | None) -> Start:
+def starter(command: Sequence[str], locks: Sequence[int], server: forks.Server | None) -> Start:
     """Returns the function that starts a trainer: in a fork of the server, or else in a new process, seconds later.
 
     Where there are GPUs, libraries may have state that a fork breaks.
 
     Args:
-      script: the trainer's path.
+      command: of a new process, without flags: the trainer's path, and perhaps what the server serves.
       locks: file descriptors that every process keeps open.
       server: of forks; None if this system has none.
     """
     if server and not tf.config.list_physical_devices('GPU'):
         return functools.partial(server.start, pass_fds=locks)
-    return lambda flags, path: processes.start([script, *flags], path, stdout=subprocess.DEVNULL, pass_fds=locks)
+    return lambda flags, path: processes.start([*command, *flags], path, stdout=subprocess.DEVNULL, pass_fds=locks)

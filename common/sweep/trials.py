@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 import dataclasses
 import os
-import time
 from typing import Any
 
 import optuna
@@ -21,8 +20,6 @@ from estimator_trainer.common.sweep.starts import Process, Start
 from estimator_trainer.common.sweep.study import preload
 from estimator_trainer.hparams import build, comparison, merge
 from estimator_trainer.hparams.defaults import DEFAULTS
-
-_POLL_SECONDS = 0.05
 
 AnyTrial = optuna.Trial | optuna.trial.FrozenTrial
 
@@ -64,18 +61,10 @@ class TrialRunner:
         hparams, log = (os.path.join(self.output_dir, name) for name in ('dry_run.json', 'dry_run.txt'))
         build.save(self.params, hparams)
         with stop.defer_signals():
-            process = self._start(hparams, log, '--schedule=dry_run')
-            try:
-                preload()
-                while process.poll() is None:
-                    time.sleep(_POLL_SECONDS)
-                    stop.exit_if_received()
-            finally:
-                process.terminate()
-                process.wait()
-        if process.returncode:
-            error = UsageError if process.returncode == 2 else RunError
-            raise error(f'a dry run failed: {processes.explain(log, process.returncode)}')
+            code = stop.wait_for(self._start(hparams, log, '--schedule=dry_run'), preload)
+        if code:
+            error = UsageError if code == 2 else RunError
+            raise error(f'a dry run failed: {processes.explain(log, code)}')
 
     def start(self, trial: optuna.Trial, index: int = 0) -> Process:
         """Starts or resumes a run of a trial, and returns its process.
