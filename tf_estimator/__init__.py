@@ -81,6 +81,7 @@ def around_import() -> Iterator[None]:
         if not own_estimator and not hasattr(tf, 'estimator'):
             requirements.check_foundation(tf)
             restore.restore(tf)
+        restore.name_apis()
         moved_names.restore()
         if os.environ.get(AS_IT_WAS) != '1':
             importlib.import_module('tf_estimator.traps')  # Late, as it imports TensorFlow.

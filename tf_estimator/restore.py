@@ -11,6 +11,7 @@ from tf_estimator.aliases import Aliases
 from tf_estimator.requirements import CURE
 
 OLD_PATH = 'tensorflow.python.estimator'  # Location of its modules before the package tensorflow-estimator.
+_API = 'tensorflow_estimator.python.estimator.api._{}.estimator'
 COORDINATED = 'tensorflow.python.distribute.estimator_training'
 _TPU_MODULES = ('tpu_embedding', 'tpu_embedding_gradient', 'session_support')
 _TPU_SYMBOLS = ('AdagradParameters', 'AdamParameters', 'FtrlParameters', 'StochasticGradientDescentParameters')
@@ -27,14 +28,21 @@ def restore(tf: types.ModuleType) -> None:
         api.compat.v2.estimator = v2
     _add_module(OLD_PATH, __path__=[])
     names = {
-        'tensorflow.estimator': v2.__name__,
-        'tensorflow.compat.v1.estimator': v1.__name__,
-        'tensorflow.compat.v2.estimator': v2.__name__,
         f'{OLD_PATH}.keras': 'tensorflow_estimator.python.estimator.keras_lib',
         OLD_PATH: 'tensorflow_estimator.python.estimator',
     }
-    sys.meta_path.insert(0, Aliases(names))  # Before finders that would load a file of these packages again.
+    sys.meta_path.insert(0, Aliases(names))
     _load_keras(tf)
+
+
+def name_apis() -> None:
+    """Makes an import of `tensorflow.estimator` or `tensorflow.compat.v1.estimator`, by that name, give the mended API."""
+    names = {
+        'tensorflow.estimator': _API.format('v2'),
+        'tensorflow.compat.v1.estimator': _API.format('v1'),
+        'tensorflow.compat.v2.estimator': _API.format('v2'),
+    }
+    sys.meta_path.insert(0, Aliases(names))  # Before TensorFlow's finder, which would load a file of theirs again.
 
 
 def _load_keras(tf: types.ModuleType) -> None:
@@ -90,9 +98,6 @@ def _add_module(name: str, **attributes: Any) -> None:
 def _import_estimator(tf: types.ModuleType) -> list[types.ModuleType]:
     """Returns the packages behind tf.compat.v1.estimator and tf.estimator."""
     try:
-        return [
-            importlib.import_module(f'tensorflow_estimator.python.estimator.api._{version}.estimator')
-            for version in ('v1', 'v2')
-        ]
+        return [importlib.import_module(_API.format(version)) for version in ('v1', 'v2')]
     except (ImportError, AttributeError) as error:
         raise ImportError(f'tensorflow-estimator does not load on TensorFlow {tf.__version__}: {error}. {CURE}') from error

@@ -45,6 +45,20 @@ def test_imports_by_different_names_are_the_same():
         importlib.import_module(f'{OLD}.none')
 
 
+def test_an_import_of_an_api_module_is_the_api_that_was_mended():
+    program = """
+import tf_estimator
+import tensorflow as tf
+from tensorflow.compat.v1.estimator import BestCheckpointExporter as v1, BoostedTreesClassifier
+from tensorflow.estimator import BestCheckpointExporter as v2
+from tensorflow.compat.v2.estimator import BestCheckpointExporter as v2_again
+print(v1 is v2 is v2_again is tf.estimator.BestCheckpointExporter is tf.compat.v1.estimator.BestCheckpointExporter)
+print(BoostedTreesClassifier is tf.compat.v1.estimator.BoostedTreesClassifier)
+"""
+    code, out, err = run_fresh('-c', program)
+    assert (code, out) == (0, 'True\nTrue\n'), err
+
+
 @not_on_2_15
 def test_every_moved_name_is_at_its_old_location():
     for module, names in moved_names.NAMES.items():
