@@ -5,6 +5,8 @@ import re
 from typing import Any, NamedTuple
 
 CLASSIFICATION, REGRESSION, MULTILABEL, SEVERAL = 'classification', 'regression', 'multilabel', 'several'
+SEGMENTATION = 'segmentation'  # A class for each pixel, by a mask.
+IGNORED = 255  # In masks, of pixels without a class, as in Pascal VOC and Cityscapes.
 _SECOND_WORDS = ('name', 'macro', 'precision', 'recall', 'threshold')  # As class and class_name, f1 and f1_macro.
 
 
@@ -58,6 +60,11 @@ def _target(facts):
 def is_multilabel(metadata: Mapping[str, Any]) -> bool:
     """Whether all targets are labels that apply or not, which are predicted together."""
     return metadata.get('task') == MULTILABEL
+
+
+def is_segmentation(metadata: Mapping[str, Any]) -> bool:
+    """Whether the label is a mask, with a class for each pixel of the feature `image`."""
+    return metadata.get('task') == SEGMENTATION
 
 
 def are_several(metadata: Mapping[str, Any]) -> bool:

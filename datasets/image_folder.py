@@ -1,13 +1,15 @@
 """Your own pictures: a directory with a folder per class, or with folders such as train and val that contain those.
 
     python trainer.py --model=alexnet --dataset=image_folder --hparams=image_dir=PATH
+    python trainer.py --model=unet --dataset=image_folder --hparams=image_dir=PATH
 
+The second is for segmentation, of a directory with the folders images and masks, whose PNG files have a class for each pixel.
 Pictures may be of any size, in color or gray. They are squashed to squares, without cropping, of 64 pixels by default: enough
 to recognize most objects, and a tenth of the work of 224 pixels.
 """
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 import functools
 import os
 from typing import Any
@@ -15,11 +17,21 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range, listed
-from estimator_trainer.common.formats import class_folders, encoded, image_records, images, stored_pictures
+from estimator_trainer.common.formats import (
+    class_folders,
+    encoded,
+    image_records,
+    images,
+    mask_folders,
+    masks,
+    stored_pictures,
+)
 from estimator_trainer.common.formats.picture_files import FileList, Pictures, read_picture
+from estimator_trainer.common.own_data import mask_classes
 from estimator_trainer.common.own_data.description import log_classes
 from estimator_trainer.common.paths import is_remote
-from estimator_trainer.common.records import records
+from estimator_trainer.common.records import elements, records
+from estimator_trainer.common.targets import is_segmentation
 from estimator_trainer.hparams.build import HParams
 
 image_features = image_records.image_features
@@ -30,6 +42,7 @@ _DARK = (
     'have 16 bits, but so small values that 8 bits leave them black or nearly so: multiply the values of all pictures, those '
     'to predict too, by the same factor'
 )
+_BATCH = 256
 _MAX_LOGGED = 5
 _MAX_SHOWN = 50  # Classes of the summary.
 _VERSION = 2  # Of the converted pictures: a change converts them anew.
@@ -37,12 +50,12 @@ _VERSION = 2  # Of the converted pictures: a change converts them anew.
 
 def get_params() -> dict[str, Any]:
     return {
-        'image_dir': '',  # A directory with a folder for each class.
+        'image_dir': '',  # A directory with a folder for each class, or with the folders images and masks.
         'image_size': 64,
         'num_channels': 3,  # Or 1, for gray.
         'num_classes': 0,  # Set by the metadata.
         'eval_share': 0.2,  # Of the pictures of each class, held out for evaluation if there is no folder for it.
-        'max_bad_share': 0.01,  # Maximum share of unreadable pictures.
+        'max_bad_share': 0.01,  # Maximum share of unreadable pictures, and of those without a mask.
         'shuffle_buffer': 1000,  # Converted pictures are already in random order.
         'eval_batch_size': 250,
     }
@@ -59,19 +72,26 @@ def prepare(data_dir: str, params: HParams) -> None:
     folders = _scan(params)
     directory = _directory(data_dir, folders)
     unreadable, dark = (FileList(os.path.join(directory, name)) for name in ('unreadable.txt', 'dark.txt'))
-    _log(folders, params.train_split)
+    _log(folders)
     _warn_of_few(folders, params)
     if not records.is_written(directory):
         tf.logging.info('Converting the pictures to %s', directory)
         tf.io.gfile.makedirs(directory)
         splits = {name: Pictures(folders, name, unreadable, dark) for name in folders.splits}
         records.write(directory, splits, fingerprint=os.path.basename(directory))
-    total = sum(map(len, folders.splits.values()))
+    for path, reason in folders.unmatched.items():
+        unreadable.add(os.path.join(folders.root, path), reason)
+    total = sum(map(len, folders.splits.values())) + len(folders.unmatched)
     _check_unreadable(unreadable, params, total)
     for split, names in folders.unlabeled.items():
         tf.logging.warning('%s: %s.', os.path.join(folders.root, split), _unlabeled(folders, split, names))
     if dark.count():
         tf.logging.warning('%d of %d pictures, listed in %s, %s.', dark.count(), total, dark.path, _DARK)
+    if folders.has_masks:
+        found, described = _masks(data_dir, params, folders)
+        mask_classes.log(folders.root, found, described, params.train_split)
+    else:
+        _log_classes(folders, params.train_split)
 
 
 def _check(params):
@@ -99,7 +119,17 @@ def _scan(params):
 @functools.cache
 def _scanned(root, train_split, eval_share, folds, fold):
     """Returns the ClassFolders, cached within a run."""
-    return class_folders.scan(root, images.SUFFIXES, train_split, eval_share, folds, fold)
+    arguments = root, images.SUFFIXES, train_split, eval_share, folds, fold
+    return mask_folders.scan(*arguments) or class_folders.scan(*arguments)
+
+
+def _masks(data_dir, params, folders):
+    """Returns what the masks of converted splits have, and their metadata."""
+    found = mask_classes.survey(_directory(data_dir, folders), [*folders.splits])
+    names = mask_classes.read_names(folders.root)
+    # Those of the metadata are merged into the hyper-parameters.
+    num_classes = 0 if is_segmentation(params.metadata) else params.num_classes
+    return found, mask_classes.describe(folders.root, found, num_classes, names)
 
 
 def _directory(data_dir, folders):
@@ -108,7 +138,7 @@ def _directory(data_dir, folders):
 
 def _warn_of_few(folders, params):
     """Warns of classes of which some folds have no picture."""
-    if not params.get('folds'):
+    if not params.get('folds') or folders.has_masks:
         return
     files = [file for split in (params.train_split, 'eval') for file in folders.splits[split]]
     counts = collections.Counter(file.label for file in files)
@@ -119,22 +149,26 @@ def _warn_of_few(folders, params):
 
 
 def _unlabeled(folders, split, names):
-    path = os.path.join(folders.root, split)
-    return f'has no folder of a class, but {", ".join(names[:_MAX_LOGGED])}: predict its pictures with --input={path}'
+    path, lacking = os.path.join(folders.root, split), 'masks' if folders.has_masks else 'a class'
+    return f'has no folder of {lacking}, but {", ".join(names[:_MAX_LOGGED])}: predict its pictures with --input={path}'
 
 
-def _log(folders, trained):
+def _log(folders):
     counts = ', '.join(f'{split}: {len(files)}' for split, files in folders.splits.items())
-    tf.logging.info('%s: %d classes; pictures in %s', folders.root, len(folders.class_names), counts)
+    kind = 'masks' if folders.has_masks else f'{len(folders.class_names)} classes'
+    tf.logging.info('%s: %s; pictures in %s', folders.root, kind, counts)
+    if folders.ignored:
+        kinds = ', '.join(f'{count} {kind}' for kind, count in sorted(folders.ignored.items()))
+        tf.logging.info('%s: ignored %d other files: %s', folders.root, sum(folders.ignored.values()), kinds)
+
+
+def _log_classes(folders, trained):
     names = folders.class_names
     by_class = {
         split: collections.Counter(names[file.label] for file in files if file.label in range(len(names)))
         for split, files in folders.splits.items()
     }
     log_classes(folders.root, names, by_class, trained)
-    if folders.ignored:
-        kinds = ', '.join(f'{count} {kind}' for kind, count in sorted(folders.ignored.items()))
-        tf.logging.info('%s: ignored %d other files: %s', folders.root, sum(folders.ignored.values()), kinds)
 
 
 def _check_unreadable(unreadable, params, total):
@@ -148,18 +182,22 @@ def _check_unreadable(unreadable, params, total):
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
-    """Returns {'num_classes': int, 'class_names': list}."""
-    del data_dir
-    names = list(_scan(params).class_names)
+    """Returns {'num_classes': int, 'class_names': list}; of masks what `mask_classes.describe` does."""
+    folders = _scan(params)
+    if folders.has_masks:
+        return _masks(data_dir, params, folders)[1]
+    names = list(folders.class_names)
     if params.num_classes not in (0, len(names)):
         raise UsageError(f'num_classes={params.num_classes}, but image_dir={params.image_dir} has {len(names)} classes')
     return {'num_classes': len(names), 'class_names': names}
 
 
 def summary(data_dir: str, params: HParams) -> str:
-    """Returns the number of pictures of each class and split."""
-    del data_dir
+    """Returns the number of pictures of each class and split, or the pixels of each class in masks."""
     folders = _scan(params)
+    if folders.has_masks:
+        found, described = _masks(data_dir, params, folders)
+        return mask_classes.summary(folders.root, found, described)
     counts = {split: collections.Counter(file.label for file in files) for split, files in folders.splits.items()}
     lines = [f'{folders.root}: {len(folders.class_names)} classes, pictures in {", ".join(counts)}:']
     for label, name in enumerate(folders.class_names[:_MAX_SHOWN]):
@@ -172,14 +210,21 @@ def summary(data_dir: str, params: HParams) -> str:
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     """Returns serialized examples.
 
-    They are 'image', a JPEG or PNG file; its 'height', 'width' and EXIF 'orientation', int64; 'label', int64; and 'id', the
-    picture's path relative to image_dir.
+    They are 'image', a JPEG or PNG file; its 'height', 'width' and EXIF 'orientation', int64; 'label', int64, or 'mask', a PNG
+    file; and 'id', the picture's path relative to image_dir.
     """
     folders = _scan(params)
-    trained = params.metadata.get('class_names', folders.class_names)
-    if list(trained) != list(folders.class_names):
+    _check_kind(folders, params)
+    names: Sequence[str] = folders.class_names
+    if folders.has_masks:
+        names = mask_classes.read_names(folders.root)
+        for pixels in mask_classes.survey(_directory(data_dir, folders), [*folders.splits]).values():
+            for number, (_, mask) in pixels.items():
+                mask_classes.check_known(os.path.join(folders.root, mask), [number], params.metadata['mask_values'])
+    trained = params.metadata.get('class_names', names)
+    if list(trained) != list(names):
         raise UsageError(
-            f'image_dir={params.image_dir}: the classes are {", ".join(folders.class_names)}, but the model was trained with '
+            f'image_dir={params.image_dir}: the classes are {", ".join(names)}, but the model was trained with '
             f'{", ".join(trained)}'
         )
     if split in folders.unlabeled:
@@ -187,19 +232,49 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     return records.read(_directory(data_dir, folders), folders.find_split(split, params.train_split))
 
 
+def _check_kind(folders, params):
+    """Raises UsageError if there are masks now, but classes in training, or the other way."""
+    if params.metadata and folders.has_masks != is_segmentation(params.metadata):
+        kinds = ('folders of classes', 'masks')
+        raise UsageError(
+            f'image_dir={params.image_dir}: has {kinds[folders.has_masks]}, but the model was trained with '
+            f'{kinds[not folders.has_masks]}'
+        )
+
+
+def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, int]]:
+    """Yields the 'height' and 'width' of each picture of a split with masks, upright, in its order; nothing of others."""
+    if not is_segmentation(params.metadata):
+        return
+
+    def make():
+        records = read(split, data_dir, params).batch(_BATCH)
+        return records.map(lambda serialized: tf.io.parse_example(serialized, stored_pictures.SIZES))
+
+    for batch in elements.elements(make):
+        for values in zip(*batch.values()):
+            height, width = masks.upright_size(dict(zip(batch, map(int, values))))
+            yield {'height': height, 'width': width}
+
+
 def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns {'image': float32 [image_size, image_size, num_channels] in [0, 1], 'example_id': string}, {'label': int32}.
 
-    In PREDICT there are no labels, and only 'image' is required.
+    The label of a mask is [image_size, image_size]. In PREDICT there are no labels, and only 'image' is required.
     """
-    spec = {**stored_pictures.spec(), 'id': tf.io.FixedLenFeature([], tf.string, '')}
+    spec, has_masks = (
+        {**stored_pictures.spec(), 'id': tf.io.FixedLenFeature([], tf.string, '')},
+        is_segmentation(params.metadata),
+    )
     if mode != tf.estimator.ModeKeys.PREDICT:
-        spec['label'] = tf.io.FixedLenFeature([], tf.int64)
+        spec |= {'mask': tf.io.FixedLenFeature([], tf.string)} if has_masks else {'label': tf.io.FixedLenFeature([], tf.int64)}
     example = tf.io.parse_single_example(serialized, spec)
     image = stored_pictures.to_square(example, params.image_size, params.num_channels)
     features = {'image': image, 'example_id': example['id']}
     if mode == tf.estimator.ModeKeys.PREDICT:
         return features, None
+    if has_masks:
+        return features, {'label': masks.to_square(example['mask'], params.image_size, params.metadata['mask_values'])}
     return features, {'label': tf.cast(example['label'], tf.int32)}
 
 
@@ -220,27 +295,49 @@ def _warn_of_dark():
 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes]]:
-    """Yields ({}, record) for a picture.
+    """Yields ({}, record) for a picture, with its 'height' and 'width' for a model of masks; nothing for a mask beside one.
 
     Raises:
       UsageError: it cannot be read.
     """
-    del params
+    has_masks = is_segmentation(params.metadata)
+    if has_masks and mask_folders.is_mask(path):
+        return
+    picture = _read(path)
+    size = dict(zip(('height', 'width'), masks.upright_size(picture))) if has_masks else {}
+    yield size, records.encode({**picture, 'id': os.fsencode(path)})
+
+
+def _read(path):
+    """Returns what `read_picture` does; raises UsageError, with the path, for a picture that cannot be read."""
     try:
-        yield {}, records.encode({**read_picture(path, lambda text: _warn_of_dark()), 'id': os.fsencode(path)})
+        return read_picture(path, lambda text: _warn_of_dark())
     except images.ImageError as error:
         raise UsageError(f'{path} {error}') from None
 
 
 def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes]]:
-    """Yields ({}, record) for a picture in a folder that is named after its class.
+    """Yields ({}, record) for a picture in a folder that is named after its class, or in a folder images beside one of masks.
 
     Raises:
-      RunError: the folder is not.
+      RunError: the folder is not, or there is no mask.
       UsageError: the picture cannot be read.
     """
-    label = class_folders.label_of(path, params.metadata['class_names'])
+    if not is_segmentation(params.metadata):
+        label = class_folders.label_of(path, params.metadata['class_names'])
+        yield {}, records.encode({**_read(path), 'label': label, 'id': os.fsencode(path)})
+    elif not mask_folders.is_mask(path):
+        yield {}, records.encode({**_read_with_mask(path, params.metadata['mask_values']), 'id': os.fsencode(path)})
+
+
+def _read_with_mask(path, values):
+    mask, picture = mask_folders.mask_of(path), _read(path)
+    if mask is None:
+        raise RunError(f'{path}: has no mask: the folder {mask_folders.IMAGES} needs one named {mask_folders.MASKS} beside it')
     try:
-        yield {}, records.encode({**read_picture(path, lambda text: _warn_of_dark()), 'label': label, 'id': os.fsencode(path)})
+        pixels = masks.read_mask(mask, *masks.upright_size(picture))
     except images.ImageError as error:
-        raise UsageError(f'{path} {error}') from None
+        raise RunError(f'{mask} {error}') from None
+    record = masks.to_record(pixels)
+    mask_classes.check_known(mask, record['mask_pixels'].nonzero()[0].tolist(), values)
+    return {**picture, **record}

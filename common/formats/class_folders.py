@@ -1,8 +1,9 @@
 """A directory with a folder per class, or with a folder per split that contains one per class."""
 
 import collections
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import dataclasses
+import functools
 import hashlib
 import os
 from typing import NamedTuple
@@ -24,7 +25,7 @@ class File(NamedTuple):
     """A file of a class.
 
     path is relative to the directory, size in bytes, time that of the last change in ns. position is a checksum of the path, in
-    [0, 1).
+    [0, 1). A picture with a mask, of class 0, has the mask's path, and its size and time.
     """
 
     path: str
@@ -32,6 +33,8 @@ class File(NamedTuple):
     size: int
     time: int
     position: float
+    mask: str = ''
+    mask_state: tuple[int, int] = (0, 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +44,7 @@ class ClassFolders:
     Attributes:
       ignored: counts the unlisted files by kind.
       unlabeled: the folders of files beside that of the training split whose folders are no classes: {name: their names}.
+      unmatched: {path: reason} of the pictures without a mask, and of the masks without a picture.
     """
 
     root: str
@@ -48,15 +52,22 @@ class ClassFolders:
     splits: Mapping[str, Sequence[File]]
     ignored: Mapping[str, int]
     unlabeled: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    unmatched: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether the files are pictures with masks, in place of classes."""
+        return not self.class_names
 
     def fingerprint(self) -> str:
         """Returns a hash of the files' paths, sizes, times, labels and splits."""
-        content = repr([(split, [file[:4] for file in files]) for split, files in sorted(self.splits.items())])
+        states = {split: [file[:4] + file[5:] * bool(file.mask) for file in files] for split, files in self.splits.items()}
+        content = repr(sorted(states.items())) + (repr(sorted(self.unmatched)) if self.unmatched else '')
         return hashlib.sha256(content.encode('utf-8', 'surrogateescape')).hexdigest()[:16]
 
     def find_split(self, split: str, train_split: str) -> str:
         """Returns the name under which a split is listed: eval may be called val, valid or validation."""
-        return next((name for name in _eval_names(train_split) if name in self.splits), split) if split == 'eval' else split
+        return next((name for name in eval_names(train_split) if name in self.splits), split) if split == 'eval' else split
 
 
 def scan(
@@ -86,37 +97,34 @@ def scan(
     if not os.path.isdir(root):
         raise UsageError(f'{root}: is not a directory' if os.path.exists(root) else f'{root}: no such directory')
 
-    def hold_out(files):
-        _check_twice(root, files)
-        return _in_fold(files, folds, fold) if folds else _hold_out(files, eval_share)
-
+    divide = functools.partial(hold_out, root, eval_share=eval_share, folds=folds, fold=fold)
     ignored: collections.Counter[str] = collections.Counter()
-    folders = _folders(root, ignored)
+    folders = folders_of(root, ignored)
     train = os.path.join(root, train_split)
-    if train_split not in folders or not _folders(train, collections.Counter()):
-        return _with_held_out(root, folders, suffixes, hold_out, ignored)
-    return _with_split_folders(root, folders, suffixes, train_split, hold_out, ignored, folds)
+    if train_split not in folders or not folders_of(train, collections.Counter()):
+        return _with_held_out(root, folders, suffixes, divide, ignored)
+    return _with_split_folders(root, folders, suffixes, train_split, divide, ignored, folds)
 
 
-def _with_held_out(root, class_names, suffixes, hold_out, ignored):
+def _with_held_out(root, class_names, suffixes, divide, ignored):
     """Returns the ClassFolders of a directory whose folders are classes."""
-    split = next((name for name in class_names if name in _SPLITS and _folders(os.path.join(root, name))), None)
+    split = next((name for name in class_names if name in _SPLITS and folders_of(os.path.join(root, name))), None)
     if split:
         raise UsageError(f'{root}: has the folder {split} with folders of classes, but no folder train with some')
     files = _files(root, '', class_names, class_names, suffixes, ignored)
     _check_classes(root, class_names, files, suffixes)
-    train, held_out = hold_out(files)
+    train, held_out = divide(files)
     return ClassFolders(root, class_names, {'train': train, 'eval': held_out}, ignored)
 
 
-def _with_split_folders(root, folders, suffixes, train_split, hold_out, ignored, folds):
+def _with_split_folders(root, folders, suffixes, train_split, divide, ignored, folds):
     """Returns the ClassFolders of a directory whose folders are splits."""
-    class_names = _folders(os.path.join(root, train_split), ignored)
+    class_names = folders_of(os.path.join(root, train_split), ignored)
     splits, unlabeled = {}, {}
     for split in folders:
-        names = class_names if split == train_split else _folders(os.path.join(root, split), ignored)
+        names = class_names if split == train_split else folders_of(os.path.join(root, split), ignored)
         unknown = [name for name in names if name not in class_names]
-        if unknown and (len(unknown) < len(names) or split in _eval_names(train_split)):
+        if unknown and (len(unknown) < len(names) or split in eval_names(train_split)):
             known = _shortened(class_names)
             raise UsageError(
                 f'{os.path.join(root, split, unknown[0])}: there is no such class in {train_split}, which has {known}'
@@ -127,20 +135,22 @@ def _with_split_folders(root, folders, suffixes, train_split, hold_out, ignored,
         elif names:  # Without classes, as in some test splits, evaluation is impossible.
             splits[split] = _files(root, split, names, class_names, suffixes, ignored)
     _check_classes(os.path.join(root, train_split), class_names, splits[train_split], suffixes)
-    held_out = next((name for name in _eval_names(train_split) if name in splits), None)
-    if held_out and folds:
-        raise UsageError(
-            f'{os.path.join(root, held_out)}: folds of {train_split} take the place of the split eval: move it, or rename '
-            'it to test'
-        )
+    held_out = next((name for name in eval_names(train_split) if name in splits), None)
     if held_out:
+        check_no_folds(os.path.join(root, held_out), train_split, folds)
         _check_classes(os.path.join(root, held_out), class_names, splits[held_out], suffixes)
     else:
-        splits[train_split], splits['eval'] = hold_out(splits[train_split])
+        splits[train_split], splits['eval'] = divide(splits[train_split])
     return ClassFolders(root, class_names, splits, ignored, unlabeled)
 
 
-def _eval_names(train_split):
+def check_no_folds(held_out: str, train_split: str, folds: int) -> None:
+    """Raises UsageError if there are folds beside a folder of the split eval."""
+    if folds:
+        raise UsageError(f'{held_out}: folds of {train_split} take the place of the split eval: move it, or rename it to test')
+
+
+def eval_names(train_split: str) -> list[str]:
     """Returns the possible names of the split 'eval', except that of the training split unless that is 'eval' itself."""
     return [name for name in _EVAL if name != train_split or name == 'eval']
 
@@ -168,8 +178,8 @@ def _check_classes(directory, class_names, files, suffixes):
 def _hint(directory, class_names):
     """Returns what else the message on a directory with fewer than two folders says: the folder that may be meant, or files."""
     inner = [os.path.join(directory, name) for name in class_names]
-    if inner and len(_folders(inner[0])) > 1:
-        return f': give {inner[0]}, which has {_shortened(_folders(inner[0]))}, if that is meant'
+    if inner and len(folders_of(inner[0])) > 1:
+        return f': give {inner[0]}, which has {_shortened(folders_of(inner[0]))}, if that is meant'
     found = _contents(directory)
     return f'; it has {found}' if found and not inner else ''
 
@@ -177,7 +187,7 @@ def _hint(directory, class_names):
 def _contents(directory):
     """Returns what a directory contains, with folders by name and files by kind, such as '2 .txt, the folder old'."""
     files: collections.Counter[str] = collections.Counter()
-    folders = [f'the folder {name}' for name in _folders(directory, files, '')]
+    folders = [f'the folder {name}' for name in folders_of(directory, files, '')]
     return _shortened([*(f'{count} {kind}' for kind, count in sorted(files.items())), *folders])
 
 
@@ -194,6 +204,12 @@ def label_of(path: str, class_names: Sequence[str]) -> int:
     return names.index(folder)
 
 
+def hold_out(root: str, files: Sequence[File], eval_share: float, folds: int, fold: int) -> tuple[list[File], list[File]]:
+    """Returns (rest, held out), by `scan`'s share or fold of each class; raises UsageError if a class has only one file."""
+    _check_twice(root, files)
+    return _in_fold(files, folds, fold) if folds else _by_share(files, eval_share)
+
+
 def _check_twice(root, files):
     """Raises UsageError if a class has only one file."""
     counts = collections.Counter(file.label for file in files)
@@ -201,7 +217,7 @@ def _check_twice(root, files):
         raise UsageError(f'{os.path.join(root, single.path)}: is the only file of its class: evaluation needs another')
 
 
-def _hold_out(files, share):
+def _by_share(files, share):
     """Returns (rest, held out): holds out the files of each class whose position is below the share, at least one, not all."""
     by_class = collections.defaultdict(list)
     for file in files:
@@ -226,13 +242,23 @@ def _files(root, split, names, class_names, suffixes, ignored):
     for name in names:
         for path, stat in files_of(os.path.join(root, split, name), suffixes, ignored):
             path = os.path.relpath(path, root)
-            digest = hashlib.sha256(os.fsencode(path)).digest()
-            position = int.from_bytes(digest[:6], 'big') / 2**48
-            found.append(File(path, class_names.index(name), stat.st_size, stat.st_mtime_ns, position))
-    return sorted(found, key=lambda file: (file.position, file.path))
+            found.append(File(path, class_names.index(name), stat.st_size, stat.st_mtime_ns, position_of(path)))
+    return in_order(found)
 
 
-def _folders(directory, ignored=None, where=' outside of classes'):
+def position_of(path: str) -> float:
+    """Returns the position of a file with a relative path."""
+    return int.from_bytes(hashlib.sha256(os.fsencode(path)).digest()[:6], 'big') / 2**48
+
+
+def in_order(files: Iterable[File]) -> list[File]:
+    """Returns files in the order of their positions."""
+    return sorted(files, key=lambda file: (file.position, file.path))
+
+
+def folders_of(
+    directory: str, ignored: collections.Counter[str] | None = None, where: str = ' outside of classes'
+) -> list[str]:
     """Returns the names of the folders in a directory, sorted; counts other files in `ignored`, with `where` they are."""
     folders = []
     for entry in _entries(directory):

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.formats import images
+from estimator_trainer.common.formats import images, masks
 from estimator_trainer.common.formats.class_folders import ClassFolders
 
 _MAX_LOGGED = 5
@@ -57,10 +57,17 @@ class Pictures(Sequence):
         path = os.path.join(self._root, file.path)
         try:
             picture = read_picture(path, lambda text: self._dark.add(path, text))
-            return {**picture, 'label': file.label, 'id': os.fsencode(file.path)}
         except images.ImageError as error:
             self._unreadable.add(path, str(error))
             return None
+        if not file.mask:
+            return {**picture, 'label': file.label, 'id': os.fsencode(file.path)}
+        try:
+            mask = masks.read_mask(os.path.join(self._root, file.mask), *masks.upright_size(picture))
+        except images.ImageError as error:
+            self._unreadable.add(os.path.join(self._root, file.mask), str(error))
+            return None
+        return {**picture, **masks.to_record(mask), 'id': os.fsencode(file.path), 'mask_id': os.fsencode(file.mask)}
 
 
 def read_picture(path: str, on_dark: Callable[[str], None]) -> dict[str, Any]:

@@ -9,6 +9,12 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.formats import encoded, images
 from estimator_trainer.common.formats.picture_files import decode
 
+# Of a picture in a serialized tf.train.Example.
+SIZES = {
+    'height': tf.io.FixedLenFeature([], tf.int64, 0),
+    'width': tf.io.FixedLenFeature([], tf.int64, 0),
+    'orientation': tf.io.FixedLenFeature([], tf.int64, 1),
+}
 _RATIOS = (1, 2, 4, 8)  # Reductions at which JPEG files can be decoded.
 
 
@@ -16,9 +22,7 @@ def spec(prefix: str = '') -> dict[str, Any]:
     """Returns {name: tf.io.FixedLenFeature} of a picture in a serialized tf.train.Example; a prefix begins the names."""
     return {
         f'{prefix}image': tf.io.FixedLenFeature([], tf.string),
-        f'{prefix}height': tf.io.FixedLenFeature([], tf.int64, 0),
-        f'{prefix}width': tf.io.FixedLenFeature([], tf.int64, 0),
-        f'{prefix}orientation': tf.io.FixedLenFeature([], tf.int64, 1),
+        **{f'{prefix}{name}': feature for name, feature in SIZES.items()},
     }
 
 

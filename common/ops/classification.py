@@ -37,6 +37,8 @@ def classifier_outputs(
     predictions = {'class': tf.argmax(logits, 1), 'probabilities': tf.nn.softmax(logits)}
     if labels is None:
         return predictions, None
+    if labels['label'].shape.rank == 3:
+        raise UsageError('the label is a mask, with a class for each pixel, which the model does not predict: use --model=unet')
     if labels['label'].shape.rank not in (None, 1):
         raise UsageError(
             f'the label is {describe(labels["label"])}, of several targets, which the model does not predict: use one of mlp, '

@@ -127,17 +127,23 @@ def confusion_matrix(
         cells = tf.stack([tf.cast(labels, tf.int64), tf.cast(predictions, tf.int64)], axis=1)
         ones = tf.ones_like(cells[:, 0])
         update = tf.assign_add(counts, tf.scatter_nd(cells, ones, tf.constant([num_classes, num_classes], tf.int64)))
-        image = tf.numpy_function(lambda counts: draw_matrix(counts, class_names), [counts], tf.uint8)
-        image.set_shape([1, None, None, 3])
-        summaries = [tf.summary.image('picture', image, collections=[])]
-        if num_classes <= _MAX_TABLE:
-            names = [class_text(i, class_names) for i in range(num_classes)]
-            table = tf.concat(
-                [[['label \\ predicted', *names]], tf.concat([tf.constant(names)[:, None], tf.as_string(counts)], axis=1)],
-                axis=0,
-            )
-            summaries.append(tf.summary.text('table', table, collections=[]))
-        return tf.summary.merge(summaries, collections=[]), update
+        return matrix_summary(counts, class_names), update
+
+
+def matrix_summary(counts: tf.Tensor, class_names: Sequence[str] | None = None) -> tf.Tensor:
+    """Returns the value of the metric `confusion_matrix`, a serialized tf.Summary, of the counts."""
+    num_classes = counts.shape[0]
+    image = tf.numpy_function(lambda counts: draw_matrix(counts, class_names), [counts], tf.uint8)
+    image.set_shape([1, None, None, 3])
+    summaries = [tf.summary.image('picture', image, collections=[])]
+    if num_classes <= _MAX_TABLE:
+        names = [class_text(i, class_names) for i in range(num_classes)]
+        table = tf.concat(
+            [[['label \\ predicted', *names]], tf.concat([tf.constant(names)[:, None], tf.as_string(counts)], axis=1)],
+            axis=0,
+        )
+        summaries.append(tf.summary.text('table', table, collections=[]))
+    return tf.summary.merge(summaries, collections=[])
 
 
 def draw_matrix(counts: np.ndarray, class_names: Sequence[str] | None = None) -> np.ndarray:

@@ -69,7 +69,9 @@ def _are_labels(facts):
     return {*map(key, facts.get('class_names', ()))} in ({'0', '1'}, {'false', 'true'})
 
 
-def log_classes(source: str, names: Sequence[str], counts: Mapping[str, Mapping[str, int]], trained: str) -> None:
+def log_classes(
+    source: str, names: Sequence[str], counts: Mapping[str, Mapping[str, int]], trained: str, unit: str = 'example'
+) -> None:
     """Logs the classes in their order with their training examples, and warns of those that cannot be learned or judged.
 
     Args:
@@ -77,6 +79,7 @@ def log_classes(source: str, names: Sequence[str], counts: Mapping[str, Mapping[
       names: of the classes, in their order.
       counts: {split: {label in any spelling: number of examples}}; a split without labels is ignored.
       trained: the training split.
+      unit: what is counted.
     """
     classes, of_names = {key(name): name for name in names}, {*names}
     found_in: dict[str, collections.Counter[str]] = {split: collections.Counter() for split in counts}
@@ -86,19 +89,19 @@ def log_classes(source: str, names: Sequence[str], counts: Mapping[str, Mapping[
     of_trained = found_in.get(trained, collections.Counter())
     shown = ', '.join(f'{printable(name)} {of_trained[name]}' for name in names[:_SHOWN_CLASSES])
     more = ', ...' if len(names) > _SHOWN_CLASSES else ''
-    tf.logging.info('%s: %d classes, with their examples in %s: %s%s', source, len(names), trained, shown, more)
+    tf.logging.info('%s: %d classes, with their %ss in %s: %s%s', source, len(names), unit, trained, shown, more)
     for alike in _alike(names):
         tf.logging.warning(
             '%s: the classes %s differ only in case or spaces: if they are one, write them alike.', source, alike
         )
     single = [name for name in names if of_trained[name] == 1]
     if single:
-        tf.logging.warning('%s: the split %s has only one example of the class %s.', source, trained, _join(single))
+        tf.logging.warning('%s: the split %s has only one %s of the class %s.', source, trained, unit, _join(single))
     for split, found in found_in.items():
         lacking = [name for name in names if not found[name]] if found else []
         if lacking:
             result = 'it is not learned' if split == trained else 'its metrics ignore it'
-            tf.logging.warning('%s: the split %s has no example of the class %s: %s.', source, split, _join(lacking), result)
+            tf.logging.warning('%s: the split %s has no %s of the class %s: %s.', source, split, unit, _join(lacking), result)
 
 
 def _alike(names):

@@ -10,6 +10,7 @@ from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import label_batches
 from estimator_trainer.common.plugins.class_weights import BALANCED, CLASS_COUNTS, in_order, no_classes_error
 from estimator_trainer.common.records.elements import INFINITE, cardinality, iterate, opened
+from estimator_trainer.common.targets import IGNORED, is_segmentation
 from estimator_trainer.hparams.build import HParams
 
 _SHOWN_CLASSES = 20
@@ -27,13 +28,20 @@ def with_class_counts(source: DataSource) -> DataSource:
     if params.oversample:
         raise UsageError(f'oversample=true excludes class_weights={BALANCED}: each alone balances the classes')
     if CLASS_COUNTS not in params.metadata:
-        labels = read_labels(source, f'class_weights={BALANCED}')
-        counts = np.bincount(labels, minlength=params.get('num_classes', 0)).tolist()
+        name, num_classes = f'class_weights={BALANCED}', params.get('num_classes', 0)
+        if is_segmentation(params.metadata):  # Too many labels for memory.
+            counts = sum(
+                (np.bincount(labels[labels != IGNORED], minlength=num_classes) for labels in _label_batches(source, name, 3)),
+                np.zeros(num_classes, np.int64),
+            ).tolist()
+        else:
+            counts = np.bincount(read_labels(source, name), minlength=num_classes).tolist()
         params = HParams(params, {**params.metadata, CLASS_COUNTS: counts}, params.batch_start)
     counts = params.metadata[CLASS_COUNTS]
     names = params.metadata.get('class_names') or range(len(counts))
     shown = [f'{name} {weight:.4g}, of {count}' for name, weight, count in zip(names, in_order(params), counts)]
-    tf.logging.info('class_weights=%s: weights of the classes, and their examples: %s', BALANCED, listed(shown, _SHOWN_CLASSES))
+    unit = 'pixels' if is_segmentation(params.metadata) else 'examples'
+    tf.logging.info('class_weights=%s: weights of the classes, and their %s: %s', BALANCED, unit, listed(shown, _SHOWN_CLASSES))
     return dataclasses.replace(source, params=params)
 
 
@@ -47,26 +55,30 @@ def read_labels(source: DataSource, name: str) -> np.ndarray:
       UsageError: the dataset has no classes, makes its own batches or is infinite.
       RunError: it cannot be read.
     """
+    found = [*_label_batches(source, name, 1)]
+    labels = np.concatenate(found).astype(np.int64) if found else np.zeros(0, np.int64)
+    _check(labels, name, source.params)
+    return labels
+
+
+def _label_batches(source, name, rank):
+    """Yields the label of the batches of the training split, which has this rank, with errors as those of `read_labels`."""
     params, split = source.params, source.params.train_split
     if source.has_input_fn():
         raise UsageError(f'{name}: --dataset={params.dataset} makes its own batches, whose classes are not known: omit it')
     tf.logging.info('%s: reading the labels of the split %s.', name, split)
-    found: list[np.ndarray] = []
     with opened(lambda: label_batches(source, source.read(split))) as (session, batches):
         if cardinality(session, batches) == INFINITE:
             raise UsageError(f'{name}: the split {split} is infinite: omit it')
         spec = (batches.element_spec[1] or {}).get('label')
-        if not isinstance(spec, tf.TensorSpec) or not spec.dtype.is_integer or spec.shape.rank != 1:
+        if not isinstance(spec, tf.TensorSpec) or not spec.dtype.is_integer or spec.shape.rank != rank:
             raise no_classes_error(name, params)
         with session.graph.as_default():
             batches = batches.map(lambda position, labels: labels['label'])
         try:
-            found.extend(iterate(session, batches))
+            yield from iterate(session, batches)
         except tf.errors.OpError as error:
             raise RunError(f'{name}: the labels of the split {split} cannot be read: {first_line(error)}') from error
-    labels = np.concatenate(found).astype(np.int64) if found else np.zeros(0, np.int64)
-    _check(labels, name, params)
-    return labels
 
 
 def _check(labels, name, params):

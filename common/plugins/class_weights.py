@@ -1,17 +1,19 @@
 """The weights of the classes in the loss of training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, listed
-from estimator_trainer.common.targets import are_several
+from estimator_trainer.common.graphs import ancestors
+from estimator_trainer.common.targets import IGNORED, are_several
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.text import nearest
 
 BALANCED = 'balanced'
 CLASS_COUNTS = 'class_counts'  # Of the metadata: the number of training examples of each class, in their order.
 FEATURE = 'class_weight'  # Of canned Estimators, by `weight_column`.
+PIXEL_WEIGHT = 'pixel_weight'  # A label, for the models of masks.
 _SHOWN_CLASSES = 20
 
 
@@ -32,12 +34,38 @@ def of_examples(labels: Mapping[str, tf.Tensor], params: HParams) -> tf.Tensor |
         return weights[0] if weights else 1.0
     if not any(weights):
         raise UsageError('class_weights are all 0: nothing would be learned')
+    if PIXEL_WEIGHT in labels:
+        return 1.0
     label = labels.get('label')
     if label is None or not label.dtype.is_integer or label.shape.rank != 1:
         raise no_classes_error('class_weights', params)
+    _check_count(weights, params)
+    return tf.gather(tf.constant(weights, tf.float32), label)
+
+
+def with_pixel_weights(labels: Mapping[str, tf.Tensor], params: HParams) -> Mapping[str, tf.Tensor]:
+    """Returns the labels of a model with the weights of the pixels of a mask, float32 of its shape, if classes have any."""
+    label = labels.get('label')
+    if not are_given(params) or not isinstance(label, tf.Tensor) or not label.dtype.is_integer or label.shape.rank != 3:
+        return labels
+    weights = [*in_order(params)]
+    _check_count(weights, params)
+    by_number = tf.constant(weights + [0.0] * (IGNORED + 1 - len(weights)), tf.float32)
+    return type(labels)({**labels, PIXEL_WEIGHT: tf.gather(by_number, label)})  # type: ignore[call-arg]
+
+
+def check_used(labels: Mapping[str, tf.Tensor], losses: Iterable[tf.Tensor], params: HParams) -> None:
+    """Raises UsageError if a model's losses do not depend on the weights of pixels."""
+    if PIXEL_WEIGHT in labels and labels[PIXEL_WEIGHT].op not in ancestors(losses):
+        raise UsageError(
+            f'class_weights: --model={params.model} does not use the label {PIXEL_WEIGHT}, as '
+            'estimator_trainer.common.ops.segmentation.pixel_loss does'
+        )
+
+
+def _check_count(weights, params):
     if len(weights) != (params.get('num_classes') or len(weights)):
         raise UsageError(f'class_weights has {len(weights)} weights for {params.num_classes} classes')
-    return tf.gather(tf.constant(weights, tf.float32), label)
 
 
 def in_order(params: HParams) -> Sequence[float]:

@@ -23,12 +23,15 @@ def call_model(
     """Returns the predictions and the losses of a model module, {name: loss}; the losses are None if there are no labels.
 
     An unnamed loss has the name ''. The losses are multiplied by the label `weight`, float [batch], if there is one, and by the
-    class_weights of the label `label`. The mean of the losses is over the number of examples, regardless of weights.
+    class_weights of the label `label`; of a mask, the model gets these as the label `pixel_weight`. The mean of the losses is
+    over the number of examples, regardless of weights.
 
     Raises:
       UsageError: they are not a dict of tensors [batch, ...], and a float32 tensor [batch] or a dict of such.
     """
     source = f'--model={params.model}: model()'
+    if labels is not None:
+        labels = class_weights.with_pixel_weights(labels, params)
     try:
         returned = model.model(features, labels, mode, params)
     except (AttributeError, TypeError) as error:
@@ -56,6 +59,7 @@ def call_model(
             )
     if losses is None or labels is None:
         return dict(predictions), None
+    class_weights.check_used(labels, losses.values(), params)
     return dict(predictions), {name: _weighted(loss, labels, params) for name, loss in losses.items()}
 
 

@@ -10,7 +10,9 @@ from estimator_trainer.common.errors import UsageError, describe
 from estimator_trainer.common.graphs import ancestors
 from estimator_trainer.common.ops import random as ops
 from estimator_trainer.common.ops.random import mixup, random_shift
+from estimator_trainer.common.ops.shapes import get_shape
 from estimator_trainer.common.plugins import class_weights
+from estimator_trainer.common.targets import IGNORED
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.defaults import DEFAULTS
 
@@ -23,6 +25,7 @@ _IMAGE_OPS: Mapping[str, Callable[[tf.Tensor, Any], tf.Tensor]] = {
     'augment_color': ops.random_color,
     'augment_cutout': ops.random_cutout,
 }
+_OF_COLORS = ('augment_color',)  # The others move pixels, or blank them.
 # The labels added by augmentation, and the hyper-parameters that enable them.
 _ADDED_LABELS = {'mixup_label': 'mixup_alpha', 'mixup_share': 'mixup_alpha', 'label_smoothing': 'label_smoothing'}
 
@@ -32,7 +35,7 @@ def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:
 
     Args:
       features: dict of tensors [batch, ...].
-      labels: dict of tensors [batch, ...].
+      labels: dict of tensors [batch, ...]. A label of the height and width of the image is a mask, which changes with it.
 
     Returns:
       Features and labels of the same types, with the image changed, and with added labels for
@@ -46,7 +49,10 @@ def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:
         return features, labels
     features, labels = type(features)(features), type(labels)(labels)
     with tf.name_scope('augmentation'):
-        change_image(features, params)
+        if _is_mask(labels.get('label'), features.get('image')):
+            features['image'], labels['label'] = _change_both(features['image'], labels['label'], features, params)
+        else:
+            change_image(features, params)
         if has_mixup:
             _check_image(features, params, 'mixup_alpha')
             if 'weight' in labels or class_weights.are_given(params):
@@ -67,6 +73,38 @@ def change_image(features: MutableMapping[str, tf.Tensor], params: HParams) -> N
         if _is_on(params, name):
             _check_image(features, params, name)
             features['image'] = _IMAGE_OPS[name](features['image'], params[name])
+
+
+def _is_mask(label, image):
+    """Whether a label has a class for each pixel."""
+    are_tensors = isinstance(label, tf.Tensor) and isinstance(image, tf.Tensor)
+    return are_tensors and label.dtype.is_integer and image.shape.rank == 4 and label.shape[1:] == image.shape[1:3]
+
+
+def _change_both(image, mask, features, params):
+    """Returns a changed image with its mask, IGNORED where a pixel comes from outside, or is blank.
+
+    The image gets channels with the row and column of each pixel, and 1, which change with it: where interpolation mixes
+    pixels, the first two divided by the third are the mean place, and the third is the share that is inside.
+    """
+    batch, height, width = get_shape(mask)
+    rows, columns = tf.meshgrid(tf.range(height), tf.range(width), indexing='ij')
+    places = tf.cast(tf.stack([rows, columns, tf.ones_like(rows)], 2), tf.float32)
+    channels = image.shape[3]
+    net = tf.concat([image, tf.tile(places[None], [batch, 1, 1, 1])], 3)
+    for name in _IMAGE_OPS:
+        if _is_on(params, name):
+            _check_image(features, params, name)
+            if name in _OF_COLORS:
+                net = tf.concat([_IMAGE_OPS[name](net[..., :channels], params[name]), net[..., channels:]], 3)
+            else:
+                net = _IMAGE_OPS[name](net, params[name])
+    place, inside = net[..., channels:-1], net[..., -1:]
+    nearest = tf.cast(tf.round(tf.math.divide_no_nan(place, inside)), tf.int32)
+    numbers = tf.clip_by_value(nearest[..., 0] * width + nearest[..., 1], 0, height * width - 1)
+    moved = tf.gather(tf.reshape(mask, [batch, -1]), tf.reshape(numbers, [batch, -1]), axis=1, batch_dims=1)
+    moved = tf.where_v2(inside[..., 0] > 0.5, tf.reshape(moved, tf.shape(mask)), IGNORED)
+    return net[..., :channels], tf.ensure_shape(moved, mask.shape)
 
 
 def check_used(labels: Mapping[str, tf.Tensor], losses: Iterable[tf.Tensor], params: HParams) -> None:
@@ -108,5 +146,7 @@ def _check_image(features, params, name):
 def _check_label(labels, params, name):
     label = labels.get('label')
     if not isinstance(label, tf.Tensor) or not label.dtype.is_integer or label.shape.rank != 1:
+        if isinstance(label, tf.Tensor) and label.shape.rank == 3:
+            raise UsageError(f'{_text(params, name)} is for one class of each example, not for masks: omit it')
         found = f'has {describe(label)}' if 'label' in labels else f'has: {", ".join(labels)}'
         raise UsageError(f'{_text(params, name)} needs a label named label, int32 [batch]; --dataset={params.dataset} {found}')

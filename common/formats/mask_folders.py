@@ -1,0 +1,123 @@
+"""A directory with pictures in images/ and their masks in masks/; or with such folders for each split."""
+
+import collections
+from collections.abc import Collection
+import os
+
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.formats import class_folders
+from estimator_trainer.common.formats.class_folders import ClassFolders, File, files_of, folders_of
+
+IMAGES, MASKS = 'images', 'masks'
+
+
+def find(root: str, train_split: str) -> dict[str, tuple[str, str]]:
+    """Returns {split: (folder of pictures, folder of masks)}, relative to a directory; {} if it has no masks.
+
+    The splits' folders may be above images and masks, as train/images, or below them, as images/train. Without any, the only
+    split is ''.
+    """
+    if not os.path.isdir(root):
+        return {}
+    pair, folders = {IMAGES, MASKS}, folders_of(root)
+    if pair <= {*folders}:
+        below = folders_of(os.path.join(root, IMAGES))
+        names = below if train_split in below and train_split in folders_of(os.path.join(root, MASKS)) else ['']
+        return {name: (os.path.join(IMAGES, name), os.path.join(MASKS, name)) for name in names}
+    if train_split not in folders or not pair <= {*folders_of(os.path.join(root, train_split))}:
+        return {}
+    splits = [name for name in folders if IMAGES in folders_of(os.path.join(root, name))]
+    return {name: (os.path.join(name, IMAGES), os.path.join(name, MASKS)) for name in splits}
+
+
+def scan(
+    root: str, suffixes: Collection[str], train_split: str, eval_share: float, folds: int = 0, fold: int = 1
+) -> ClassFolders | None:
+    """Lists the pictures of a directory with their masks, which have the same names up to the suffix; None if it has no masks.
+
+    Args, splits and errors are those of `class_folders.scan`, without classes.
+    """
+    found = find(root, train_split)
+    if not found:
+        return None
+    ignored: collections.Counter[str] = collections.Counter()
+    splits: dict[str, list[File]] = {}
+    unlabeled: dict[str, list[str]] = {}
+    unmatched: dict[str, str] = {}
+    for split, (images, masks) in found.items():
+        if os.path.isdir(os.path.join(root, masks)):
+            splits[split or 'train'], others = _pairs(root, images, masks, suffixes, ignored)
+            unmatched |= others
+        else:  # As in some test splits.
+            unlabeled[split] = [IMAGES]
+    trained = train_split if train_split in splits else 'train'
+    held_out = next((name for name in class_folders.eval_names(train_split) if name in splits), None)
+    if held_out:
+        class_folders.check_no_folds(os.path.join(root, held_out), train_split, folds)
+    elif len(splits[trained]) < max(folds, 2):
+        raise UsageError(f'{root}: has {len(splits[trained])} pictures with a mask, of which some are for evaluation: add some')
+    else:
+        splits[trained], splits['eval'] = class_folders.hold_out(root, splits[trained], eval_share, folds, fold)
+    return ClassFolders(root, (), splits, ignored, unlabeled, unmatched)
+
+
+def _pairs(root, images, masks, suffixes, ignored):
+    """Returns the pictures with a mask, and {path: reason} of the others and of masks without a picture."""
+    pictures, drawn = (_by_name(root, folder, suffixes, ignored) for folder in (images, masks))
+    both = pictures.keys() & drawn.keys()
+    if not both:
+        picture, mask = (next(iter(found)) for found in (pictures, drawn))
+        raise UsageError(
+            f'{root}: no picture has a mask: {os.path.join(images, pictures[picture][0])} needs one named '
+            f'{os.path.join(masks, picture)}.png; there is {os.path.join(masks, drawn[mask][0])}'
+        )
+    files = []
+    for name in both:
+        (path, stat), (mask, of_mask) = pictures[name], drawn[name]
+        path, state = os.path.join(images, path), (of_mask.st_size, of_mask.st_mtime_ns)
+        place = class_folders.position_of(path)
+        files.append(File(path, 0, stat.st_size, stat.st_mtime_ns, place, os.path.join(masks, mask), state))
+    lacking = {
+        os.path.join(images, pictures[name][0]): f'has no mask {os.path.join(masks, name)}.png'
+        for name in pictures.keys() - both
+    }
+    lacking |= {os.path.join(masks, drawn[name][0]): f'has no picture in {images}' for name in drawn.keys() - both}
+    return class_folders.in_order(files), dict(sorted(lacking.items()))
+
+
+def _by_name(root, folder, suffixes, ignored):
+    """Returns {relative path without suffix: (relative path, stat)} of the files in a folder."""
+    found: dict[str, tuple[str, os.stat_result]] = {}
+    for path, stat in files_of(os.path.join(root, folder), suffixes, ignored):
+        path = os.path.relpath(path, os.path.join(root, folder))
+        name = os.path.splitext(path)[0]
+        if name in found:
+            raise UsageError(
+                f'{os.path.join(root, folder)}: {found[name][0]} and {path} differ in the suffix only, so that '
+                'picture and mask cannot be matched: rename one'
+            )
+        found[name] = path, stat
+    if not found:
+        raise UsageError(f'{os.path.join(root, folder)}: has no files named *{", *".join(sorted(suffixes))}')
+    return found
+
+
+def mask_of(picture: str) -> str | None:
+    """Returns the path of the mask of a picture below a folder images that is beside one named masks; None without one."""
+    found = _beside(picture, IMAGES, MASKS)
+    return next((mask for mask in found if os.path.isfile(mask)), None)
+
+
+def is_mask(path: str) -> bool:
+    """Whether a file is below a folder masks that is beside one named images."""
+    return bool(_beside(path, MASKS, IMAGES))
+
+
+def _beside(path, folder, other):
+    """Returns the path as a PNG file below the folder `other` for each place where it is below `folder`, beside that."""
+    parts, found = os.path.splitext(os.path.abspath(path))[0].split(os.sep), []
+    for i in reversed(range(len(parts) - 1)):
+        start = os.sep.join([*parts[:i], other])
+        if parts[i] == folder and os.path.isdir(start):
+            found.append(f'{os.path.join(start, *parts[i + 1 :])}.png')
+    return found
