@@ -2,9 +2,9 @@
 
     python -m benchmarks.digit_masks DIRECTORY COUNT
 
-DIRECTORY/train has COUNT pictures of digits of the training images, val half as many of the test images. Pictures are JPEG files
-of 64 to 96 pixels a side, with one to three digits on a noisy background. Masks are palette PNG files: 0 is the background, 1 the
-digit zero, ..., 10 the digit nine, and 255, to be ignored, the blurred edge of a digit. classes.txt names the classes.
+DIRECTORY/train has COUNT pictures of digits of the training images, val half as many of the test images. Pictures are JPEG
+files of 64 to 96 pixels a side, with up to three digits on a noisy background. Masks are palette PNG files: 0 is background,
+1 the digit zero, ..., 10 the digit nine, and 255, to be ignored, the blurred edge of a digit. classes.txt names the classes.
 """
 
 import os

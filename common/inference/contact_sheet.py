@@ -13,12 +13,14 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import write
 from estimator_trainer.common.inference.prediction import Prediction
 from estimator_trainer.common.ops.images import RIGHT, WRONG, class_text, draw_grid, shorten, to_pil_images
+from estimator_trainer.common.ops.segmentation import overlay
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 
 MAX_IMAGES = 100
 _SIDE = 128  # Pixels of an image; larger ones are scaled down.
 _FRAME = 4
 _LINE = 17
+_LARGEST = 2  # Classes of a mask that a caption names.
 _GRAY = (110, 110, 110)
 
 
@@ -35,7 +37,7 @@ class ContactSheet:
     """Collects the first MAX_IMAGES predictions of images and saves them as one PNG file.
 
     Wrong predictions have a red frame, and their class in the caption. The class is the label, or that after which a file's
-    folder is named.
+    folder is named. Pictures with a predicted mask are tinted by it.
 
     Args:
       class_names: the names of the classes, if known; else their numbers are shown.
@@ -72,6 +74,9 @@ class ContactSheet:
             is_right = None if label is None else predicted == label
             shown = '' if is_right in (None, True) else _listed(label)
             tile = _Tile(image, _listed(predicted), '', shown, is_right, _name(prediction, len(self._tiles)))
+        elif (classes := prediction.values.get('class')) is not None and np.ndim(classes) == 2:
+            name, shown = _name(prediction, len(self._tiles)), _largest(classes, self._class_names)
+            tile = _Tile(overlay(image, classes), shown, '', '', None, name)
         elif number is None:
             tile = _Tile(image, _first_value(prediction), '', '', None, _name(prediction, len(self._tiles)))
         else:
@@ -102,6 +107,13 @@ class ContactSheet:
 
 def _listed(labels):
     return ', '.join(labels) or 'none'
+
+
+def _largest(classes, class_names):
+    """Returns the classes of most pixels of a mask, with their shares."""
+    numbers, counts = np.unique(classes, return_counts=True)
+    order = np.argsort(-counts)[:_LARGEST]
+    return ', '.join(f'{class_text(numbers[i], class_names)} {100 * counts[i] / classes.size:.0f}%' for i in order)
 
 
 def _class_of(value):

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.targets import is_segmentation
 
 _LIBRARIES = {'saved_model': 'tensorflow', 'onnx': 'onnx', 'tflite': 'tflite'}
 _HUB_DATASETS = {'mnist': 'ylecun/mnist', 'fashion_mnist': 'zalando-datasets/fashion_mnist', 'cifar10': 'uoft-cs/cifar10'}
@@ -19,6 +20,8 @@ def task_of(source: DataSource, outputs: Collection[str]) -> str | None:
     It is None if unknown: of a model that is neither a classifier, nor a regression of the columns of a table.
     """
     kind = 'classification' if {'class', 'class_ids'} & {*outputs} else 'regression' if 'value' in outputs else None
+    if is_segmentation(source.params.metadata):
+        return 'image-segmentation'
     if source.has_images():
         return 'image-classification' if kind == 'classification' else None
     columns = source.raw_specs()

@@ -20,7 +20,7 @@ from estimator_trainer.common.pipeline.input import label_batches, make_input_fn
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 from estimator_trainer.common.records import shards
 from estimator_trainer.common.records.elements import INFINITE, iterate, opened
-from estimator_trainer.common.targets import are_several, is_multilabel, targets_of, with_key
+from estimator_trainer.common.targets import are_several, is_multilabel, is_segmentation, targets_of, with_key
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 
@@ -30,8 +30,8 @@ class Prediction:
     """The predictions {name: array} for one example, identified by `fields`, or its error.
 
     image is the example's feature of this name, float32 or uint8 [height, width, channels], if it has one; label is its label,
-    if that is known, {name: label} of several targets, or [labels] of those that are 0 or 1; inputs are the features, of an
-    `input_fn`, that are single values.
+    if that is known, {name: label} of several targets, [labels] of those that are 0 or 1, or a mask; inputs are the features of
+    an `input_fn` that are single values.
     """
 
     fields: dict[str, Any]
@@ -130,7 +130,7 @@ def read_labels(source: DataSource, split: str) -> Iterator[Any]:
     """Yields the label of each example of a split, in the order of `predict_split`; None, without end, where it is unknown.
 
     A label is a scalar, named label, or the only one besides the weight; {name: label} of several targets; [labels] of labels
-    that are 0 or 1.
+    that are 0 or 1; a mask, int [height, width], of a segmentation.
     """
     done = 0
     try:
@@ -149,6 +149,8 @@ def read_labels(source: DataSource, split: str) -> Iterator[Any]:
 
 def _label_names(specs, metadata):
     """Returns the names of the labels, of which there are several if there are as many targets."""
+    if is_segmentation(metadata):
+        return ['label']
     if are_several(metadata):
         wanted = {'label'} if is_multilabel(metadata) else {target.named('label') for target in targets_of(metadata)}
         return [name for name in specs if name in wanted]

@@ -52,7 +52,7 @@ def describe(
 ) -> Mistake:
     """Returns an example, with a label and an outcome, as the page shows it."""
     found, label, image = outcome(prediction.values), prediction.label, prediction.image
-    place = _place(prediction.fields)
+    place = place_of(prediction.fields)
     picture = to_data_uri(image) if image is not None and image.ndim == 3 and image.shape[2] in (1, 3) else ''
     if found.value is not None:
         return Mistake(place, number(label), number(found.value), number(found.value - label), picture, cells)
@@ -68,7 +68,7 @@ def describe(
     return mistake._replace(tinted=tinted, where=occlusion.strongest(reason.heat))
 
 
-def _place(fields: Mapping[str, Any]) -> str:
+def place_of(fields: Mapping[str, Any]) -> str:
     """Returns where an example is: its id, its file and line there, or its position in the split."""
     if 'example_id' in fields:
         return str(fields['example_id'])

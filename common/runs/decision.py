@@ -14,7 +14,7 @@ from estimator_trainer.common.runs import saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import best_checkpoint, checkpoints
 from estimator_trainer.common.storage.metrics import read_evaluations
-from estimator_trainer.common.targets import are_several
+from estimator_trainer.common.targets import are_several, is_segmentation
 from estimator_trainer.hparams.build import HParams
 
 BEST = 'best'
@@ -24,10 +24,16 @@ _METRIC = 'best_f1_threshold'
 def check(params: HParams) -> None:
     """Raises UsageError if there is a decision_threshold, but not one target of two classes, as far as is known here."""
     num_classes, is_number = params.get('num_classes') or 2, params.get('task') == 'regression'
-    several = are_several(params.metadata)
-    if params.decision_threshold and (num_classes != 2 or is_number or several):
+    several, has_masks = are_several(params.metadata), is_segmentation(params.metadata)
+    if params.decision_threshold and (num_classes != 2 or is_number or several or has_masks):
         found = (
-            'there are several targets' if several else 'the target is a number' if is_number else f'there are {num_classes}'
+            'masks are predicted'
+            if has_masks
+            else 'there are several targets'
+            if several
+            else 'the target is a number'
+            if is_number
+            else f'there are {num_classes}'
         )
         raise UsageError(f'decision_threshold={params.decision_threshold} is for two classes, but {found}: omit it')
 

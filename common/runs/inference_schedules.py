@@ -12,6 +12,7 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import atomic_path, dumps
 from estimator_trainer.common.inference.contact_sheet import ContactSheet
 from estimator_trainer.common.inference.input_files import open_files
+from estimator_trainer.common.inference.predicted_masks import MaskFiles
 from estimator_trainer.common.inference.prediction import Prediction, predict_files, predict_split
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
@@ -20,7 +21,7 @@ from estimator_trainer.common.runs import chosen_checkpoint
 from estimator_trainer.common.runs.decision import decided
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import checkpoints
-from estimator_trainer.common.targets import class_names_of, label_names_of
+from estimator_trainer.common.targets import class_names_of, is_segmentation, label_names_of
 
 
 def predict(experiment: Experiment) -> dict[str, Any]:
@@ -50,13 +51,14 @@ def predictions_path(options: Options, output_dir: str) -> str:
 def write_predictions(
     experiment: Experiment, predictions: Callable[[str], Iterable[Prediction]], path: str, checkpoint: str
 ) -> dict[str, Any]:
-    """Writes the predictions of a checkpoint to a file, and, for --visualize, to a picture; returns the result."""
+    """Writes the predictions of a checkpoint to a file, masks to a folder, --visualize to a picture; returns the result."""
     options = experiment.options
     metadata = experiment.source.params.metadata
     class_names, label_names = class_names_of(metadata), label_names_of(metadata)
     sheet = None
     if options.visualize:
         sheet = ContactSheet(options.visualize, class_names.get(''), label_names)
+    masks = MaskFiles(path, metadata) if is_segmentation(metadata) else None
     errors = []
     total = 0
     with atomic_path(path) as part, tf.io.gfile.GFile(part, 'w') as file:
@@ -66,6 +68,8 @@ def write_predictions(
                 errors.append(prediction.error)
             elif sheet:
                 sheet.add(prediction)
+            if masks and not prediction.error:
+                prediction = masks.save(prediction)
             file.write(dumps(prediction.to_json(class_names, label_names)) + '\n')
         if not total:
             raise UsageError(f'--input={options.input}: has no examples')
@@ -74,6 +78,8 @@ def write_predictions(
     if errors:
         tf.logging.warning('%d of %d examples cannot be predicted; %s has their errors.', len(errors), total, path)
     result = {'global_step': checkpoints.global_step(checkpoint), 'predictions': path}
+    if masks:
+        result['masks'] = masks.directory
     if sheet:
         sheet.save()
         result['visualize'] = options.visualize

@@ -12,7 +12,7 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.inference.outcome import outcome
 from estimator_trainer.common.inference.prediction import predict_split
 from estimator_trainer.common.inference.raw_predictor import example_predictor
-from estimator_trainer.common.report import classification, importance, mistakes, predicted, regression, rows
+from estimator_trainer.common.report import classification, importance, mistakes, predicted, regression, rows, segmentation
 from estimator_trainer.common.report.by_target import of_targets
 from estimator_trainer.common.report.importance import Importances
 from estimator_trainer.common.report.mistakes import Mistake
@@ -22,12 +22,12 @@ from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.reported_reasons import explain
 from estimator_trainer.common.runs.reported_slices import Seen, raw_columns, read_records, sampled, slices_of
 from estimator_trainer.common.storage import checkpoints
-from estimator_trainer.common.targets import are_several, targets_of
+from estimator_trainer.common.targets import are_several, is_segmentation, targets_of
 
 _SHUFFLED = 1000  # Examples with which the importance of columns is measured.
 _BATCH = 256
 _MAX_COLUMNS = 12  # Of the examples with the worst mistakes.
-_NAMES = 'targets', 'predicted', 'classification', 'regression', 'slices', 'importances', 'has_input_fn'
+_NAMES = 'targets', 'segmentation', 'predicted', 'classification', 'regression', 'slices', 'importances', 'has_input_fn'
 _NONE = dict.fromkeys(_NAMES)  # Of the page, which has either several targets or the others.
 
 
@@ -35,6 +35,8 @@ def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, A
     """Returns the variables of the page that come from the predictions of a checkpoint for --predict_split."""
     if are_several(experiment.source.params.metadata):
         return _parts_of_targets(experiment, checkpoint)
+    if is_segmentation(experiment.source.params.metadata):
+        return _parts_of_masks(experiment, checkpoint, mistakes.MAX_MISTAKES)
     experiment, threshold = decided(experiment, checkpoint), threshold_of(experiment, checkpoint)
     seen, found, names, worst, order = _examined(experiment, checkpoint, mistakes.MAX_MISTAKES)
     importances = _importances(experiment, checkpoint, found) if found else None
@@ -49,6 +51,22 @@ def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, A
         'importances': importances,
         'has_input_fn': experiment.source.has_input_fn(),
         **_shown(worst, order),
+    }
+
+
+def _parts_of_masks(experiment, checkpoint, count):
+    """Returns the variables of the page for masks, with up to `count` pictures."""
+    params, split = experiment.source.params, experiment.options.predict_split
+    predictions = predict_split(experiment.estimator, experiment.source, split, checkpoint)
+    bar = make_bar(predictions, desc='Predicting', unit='ex', leave=False)
+    found = segmentation.collect(bar, params.num_classes, count)
+    names = params.metadata.get('class_names') or [*map(str, range(params.num_classes))]
+    return {
+        **_NONE,
+        'split': split,
+        'predicted_step': checkpoints.global_step(checkpoint),
+        'segmentation': segmentation.figures(found, names) if found else None,
+        **_shown(segmentation.mistakes(found, params.metadata) if found else [], []),
     }
 
 
@@ -74,8 +92,10 @@ def parts_of_mistakes(experiment: Experiment, checkpoint: str, count: int) -> di
     """
     if are_several(experiment.source.params.metadata):
         raise UsageError('the worst mistakes are those of one target, and this run has several: see its report')
+    if is_segmentation(experiment.source.params.metadata):
+        return _parts_of_masks(experiment, checkpoint, count)
     _, found, _, worst, order = _examined(decided(experiment, checkpoint), checkpoint, count)
-    return {'classification': found and found.classes is not None, **_shown(worst, order)}
+    return {'segmentation': None, 'classification': found and found.classes is not None, **_shown(worst, order)}
 
 
 def _examined(experiment, checkpoint, count):
