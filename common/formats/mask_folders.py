@@ -23,7 +23,9 @@ def find(root: str, train_split: str) -> dict[str, tuple[str, str]]:
     if pair <= {*folders}:
         below = folders_of(os.path.join(root, IMAGES))
         names = below if train_split in below and train_split in folders_of(os.path.join(root, MASKS)) else ['']
-        return {name: (os.path.join(IMAGES, name), os.path.join(MASKS, name)) for name in names}
+        return {
+            name: (os.path.normpath(os.path.join(IMAGES, name)), os.path.normpath(os.path.join(MASKS, name))) for name in names
+        }
     if train_split not in folders or not pair <= {*folders_of(os.path.join(root, train_split))}:
         return {}
     splits = [name for name in folders if IMAGES in folders_of(os.path.join(root, name))]

@@ -110,9 +110,9 @@ def _listed(labels):
 
 
 def _largest(classes, class_names):
-    """Returns the classes of most pixels of a mask, with their shares."""
+    """Returns the classes of most pixels of a mask with their shares; 0, mostly the background, only if it is alone."""
     numbers, counts = np.unique(classes, return_counts=True)
-    order = np.argsort(-counts)[:_LARGEST]
+    order = [i for i in np.argsort(-counts) if numbers[i] or len(numbers) == 1][:_LARGEST]
     return ', '.join(f'{class_text(numbers[i], class_names)} {100 * counts[i] / classes.size:.0f}%' for i in order)
 
 

@@ -1,0 +1,299 @@
+"""Users' own pictures with masks: layouts, numbers, classes, bad input, and a run from training to predictions and report."""
+
+import json
+import struct
+import zlib
+
+import numpy as np
+from PIL import ExifTags, Image
+import pytest
+
+from benchmarks.digit_masks import NAMES
+from benchmarks.digit_masks import write as write_digits
+from estimator_trainer.common.commands import api
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.formats import masks
+from estimator_trainer.common.formats.images import ImageError
+from estimator_trainer.datasets import image_folder
+from tests.datasets.own_data import Prepared, predicted
+from tests.shared import raised
+
+SIDE = 8
+
+
+def numbers(i, height=SIDE, width=SIDE):
+    """A mask of the classes 0, 1 and 2, and pixels to ignore."""
+    mask = np.random.RandomState(i).randint(0, 3, [height, width]).astype(np.uint8)
+    mask[0, 0] = 255
+    return mask
+
+
+def save(path, image, **options):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image.save(path, **options)
+
+
+def add(root, name, mask, images='images', drawn='masks', palette=False, suffix='.png'):
+    """Writes a picture, whose red is 20 times the number of each pixel, and its mask."""
+    pixels = np.zeros([*mask.shape, 3], np.uint8)
+    pixels[..., 0] = np.where(mask == 255, 200, 20 * mask)
+    save(root / images / f'{name}{suffix}', Image.fromarray(pixels))
+    drawing = Image.fromarray(mask)
+    if palette:
+        drawing.putpalette(np.random.RandomState(0).randint(0, 256, 768, np.uint8).tobytes())
+    save(root / drawn / f'{name}.png', drawing)
+
+
+def fill(root, count=10, **options):
+    for i in range(count):
+        add(root, f'p{i}', numbers(i), **options)
+
+
+def prepare(root, *hparams):
+    return Prepared(image_folder, root.parent / 'data', f'image_dir={root}', f'image_size={SIDE}', *hparams)
+
+
+@pytest.mark.parametrize('places', ['{kind}', '{split}/{kind}', '{kind}/{split}'])
+def test_pictures_are_read_with_their_masks_from_any_layout(places, tmp_path):
+    root, splits = tmp_path / 'p', ('train', 'val') if 'split' in places else ('train',)
+    for split in splits:
+        images, drawn = (places.format(kind=kind, split=split) for kind in ('images', 'masks'))
+        fill(root, images=images, drawn=drawn, palette=split == 'val')
+    save(root / 'test' / 'images' / 'a.png', Image.new('RGB', (4, 4)))
+    found = prepare(root)
+    train, held_out = found.read('train'), found.read('eval')
+    assert (len(train), len(held_out)) == (10, 10) if 'split' in places else len(train) + len(held_out) == 10 and held_out
+    for features, labels in train + held_out:
+        i = int(features['example_id'].decode().rpartition('/p')[2].removesuffix('.png'))
+        np.testing.assert_array_equal(labels['label'], numbers(i))
+        assert labels['label'].dtype == np.int32
+        red = np.where(labels['label'] == 255, 200, 20 * labels['label'])
+        np.testing.assert_allclose(features['image'][..., 0] * 255, red, atol=1e-3)
+    assert found.metadata == {'task': 'segmentation', 'num_classes': 3, 'mask_values': [0, 1, 2]}
+    assert found.places('eval') == [{'height': SIDE, 'width': SIDE}] * len(held_out)
+    assert '\n1: ' in found.source.summary() and 'ignored: 1.56%' in found.source.summary()
+
+
+def test_pictures_and_masks_of_any_size_are_resized_together_and_the_mask_takes_the_nearest_pixel(tmp_path):
+    for i in range(4):
+        add(tmp_path / 'p', f'a/p{i}', np.kron(numbers(i), np.ones([3 + i, 5], np.uint8)), suffix='.bmp')
+    found = prepare(tmp_path / 'p', 'eval_share=0.5')
+    for features, labels in found.read('train') + found.read('eval'):
+        number = int(features['example_id'].decode().removesuffix('.bmp')[-1])
+        np.testing.assert_array_equal(labels['label'], numbers(number))
+    assert {size['height'] for size in found.places('train') + found.places('eval')} == {24, 32, 40, 48}
+
+
+def test_a_mask_belongs_to_the_upright_picture(tmp_path):
+    fill(tmp_path / 'p')
+    mask = np.kron(numbers(1), np.ones([1, 2], np.uint8))  # 16 wide, 8 high.
+    add(tmp_path / 'p', 'turned', mask)
+    picture = Image.open(tmp_path / 'p/images/turned.png').transpose(Image.Transpose.ROTATE_90)
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    save(tmp_path / 'p/images/turned.png', picture, exif=exif)
+    found = prepare(tmp_path / 'p')
+    ((features, labels),) = [pair for pair in found.read('train') + found.read('eval') if b'turned' in pair[0]['example_id']]
+    red = np.where(labels['label'] == 255, 200, 20 * labels['label'])
+    np.testing.assert_allclose(features['image'][..., 0] * 255, red, atol=1e-3)
+
+
+def test_the_numbers_of_masks_of_all_kinds_are_read_as_they_are(tmp_path):
+    mask = np.array([[0, 1, 2], [3, 2, 1]], np.uint8)
+    for bits in (2, 4, 8):
+        drawing = Image.fromarray(mask)
+        drawing.putpalette([0] * 768)
+        drawing.save(tmp_path / 'palette.png', bits=bits)
+        np.testing.assert_array_equal(masks.read_mask(str(tmp_path / 'palette.png'), 2, 3), mask)
+    Image.fromarray(mask.astype(np.uint16)).save(tmp_path / '16.png')
+    np.testing.assert_array_equal(masks.read_mask(str(tmp_path / '16.png'), 2, 3), mask)
+    Image.fromarray(mask > 1).save(tmp_path / '1.png')
+    np.testing.assert_array_equal(masks.read_mask(str(tmp_path / '1.png'), 2, 3), mask > 1)
+    (tmp_path / '2.png').write_bytes(gray_png(mask, 2))
+    np.testing.assert_array_equal(masks.read_mask(str(tmp_path / '2.png'), 2, 3), mask)
+
+
+def gray_png(mask, bits):
+    """Returns a gray PNG file of few bits, which Pillow does not write."""
+
+    def chunk(kind, data):
+        return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+
+    rows = b''
+    for row in mask.tolist():
+        text = ''.join(f'{value:0{bits}b}' for value in row)
+        text += '0' * (-len(text) % 8)
+        rows += b'\0' + bytes(int(text[i : i + 8], 2) for i in range(0, len(text), 8))
+    header = struct.pack('>IIBBBBB', mask.shape[1], mask.shape[0], bits, 0, 0, 0, 0)
+    return b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', header) + chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b'')
+
+
+def test_masks_of_0_and_255_alone_are_two_classes_and_that_is_said(tmp_path, caplog):
+    for i in range(4):
+        add(tmp_path / 'p', f'p{i}', np.uint8(255 * (numbers(i) == 1)))
+    found = prepare(tmp_path / 'p', 'eval_share=0.5')
+    assert found.metadata['mask_values'] == [0, 255] and found.metadata['num_classes'] == 2
+    assert 'masks have the numbers 0 and 255 alone: 255 is taken for class 1' in caplog.text
+    for features, labels in found.read('train'):
+        i = int(features['example_id'].decode()[-5])
+        np.testing.assert_array_equal(labels['label'], numbers(i) == 1)
+    drawn = masks.to_file(np.array([[0, 1]]), 2, 2, [0, 255], np.array([[0, 0, 0], [9, 8, 7]], np.uint8))
+    (tmp_path / 'x.png').write_bytes(drawn)
+    np.testing.assert_array_equal(masks.read_mask(str(tmp_path / 'x.png'), 2, 2), [[0, 255], [0, 255]])
+    assert Image.open(tmp_path / 'x.png').convert('RGB').getpixel((1, 0)) == (9, 8, 7)
+
+
+def test_classes_have_the_names_in_a_file_and_those_that_training_lacks_are_named(tmp_path, caplog):
+    fill(tmp_path / 'p', images='train/images', drawn='train/masks')
+    add(tmp_path / 'p', 'x', np.full([SIDE, SIDE], 3, np.uint8), images='val/images', drawn='val/masks')
+    (tmp_path / 'p' / 'classes.txt').write_text('sky\nroad\ncar\ndog\n')
+    found = prepare(tmp_path / 'p')
+    assert found.metadata['class_names'] == ['sky', 'road', 'car', 'dog']
+    assert 'the split train has no pixel of the class dog: it is not learned' in caplog.text
+    (tmp_path / 'p' / 'classes.txt').write_text('sky\nroad\ncar\ncat\n')
+    assert 'the classes are sky, road, car, cat, but the model was trained with sky' in raised(UsageError, found.read, 'train')
+
+
+def few(root):
+    for i in range(2):
+        save(root / 'images' / f'lonely{i}.png', Image.new('RGB', (SIDE, SIDE)))
+    save(root / 'masks' / 'alone.png', Image.new('L', (SIDE, SIDE)))
+
+
+def test_a_few_pictures_without_a_sound_mask_are_skipped_and_counted_and_many_are_an_error(tmp_path, caplog):
+    root = tmp_path / 'p'
+    fill(root, 20)
+    few(root)
+    add(root, 'small', numbers(1))
+    save(root / 'masks/small.png', Image.new('L', (SIDE, 3)))
+    found = prepare(root, 'max_bad_share=0.2')
+    assert len(found.read('train')) + len(found.read('eval')) == 20
+    assert '4 of 24 pictures are unreadable, listed in' in caplog.text
+    assert 'lonely0.png: has no mask masks/lonely0.png' in caplog.text and 'masks/alone.png: has no picture' in caplog.text
+    assert 'small.png: has 8x3 pixels, but its picture, upright, has 8x8' in caplog.text
+    assert '4 of 24 pictures are unreadable' in raised(RunError, prepare, root)
+
+
+@pytest.mark.parametrize(
+    ('kind', 'reason'),
+    [
+        ('JPEG', 'is a JPEG file, but masks must be PNG files'),
+        ('RGB', 'has colors or transparency (RGB), not numbers of classes: save it as a gray or palette PNG'),
+        ('RGBA', 'has colors or transparency (RGBA)'),
+        ('I;16', 'has the number 300, but classes are below 255'),
+    ],
+)
+def test_a_file_that_is_no_mask_is_one_line(kind, reason, tmp_path):
+    mask = np.full([2, 2], 300, np.uint16) if kind == 'I;16' else numbers(0, 2, 2)
+    drawing = Image.fromarray(mask) if kind in ('JPEG', 'I;16') else Image.fromarray(mask).convert(kind)
+    drawing.save(tmp_path / 'm.png', 'JPEG' if kind == 'JPEG' else 'PNG')
+    assert raised(ImageError, masks.read_mask, str(tmp_path / 'm.png'), 2, 2).startswith(reason)
+
+
+def rename(root):
+    for path in (root / 'masks').iterdir():
+        path.rename(path.with_name(f'{path.stem}_mask.png'))
+
+
+def twice(root):
+    save(root / 'images' / 'p0.jpg', Image.new('RGB', (SIDE, SIDE)))
+
+
+def empty(root):
+    for path in (root / 'images').iterdir():
+        path.unlink()
+
+
+def names(text):
+    return lambda root: (root / 'classes.txt').write_bytes(text)
+
+
+def one_class(root):
+    for path in (root / 'masks').iterdir():
+        Image.new('L', (SIDE, SIDE)).save(path)
+
+
+@pytest.mark.parametrize(
+    ('spoil', 'hparams', 'message'),
+    [
+        (rename, '', 'no picture has a mask: images/p'),
+        (twice, '', 'images: p0.jpg and p0.png differ in the suffix only'),
+        (empty, '', 'images: has no files named *.avif'),
+        (one_class, '', 'all pixels of masks have the number 0, but there must be at least two classes besides 255'),
+        (names(b'a\nb\n'), '', '.png: has pixels of the class 2, but classes.txt has 2 names, so that classes are 0 to 1'),
+        (names(b'a\nb\nc\n'), 'num_classes=4', 'num_classes=4, but'),
+        (names(b'a\na\nc\n'), '', 'classes.txt: line 2 is a again'),
+        (names(b'a\n\nc\n'), '', 'classes.txt: line 2 is empty'),
+        (names(b'\xff'), '', 'classes.txt: cannot be read as UTF-8'),
+        (lambda root: None, 'num_classes=2', '.png: has pixels of the class 2, but num_classes=2'),
+        (lambda root: None, 'folds=20', 'has 10 pictures with a mask, of which some are for evaluation'),
+    ],
+)
+def test_unsuitable_masks_are_one_line(spoil, hparams, message, tmp_path):
+    fill(tmp_path / 'p')
+    spoil(tmp_path / 'p')
+    assert message in raised(UsageError, prepare, tmp_path / 'p', *filter(None, [hparams]))
+
+
+def test_files_to_predict_or_evaluate_are_found_beside_their_masks(tmp_path):
+    fill(tmp_path / 'p')
+    params = prepare(tmp_path / 'p').params
+    picture, mask = (str(tmp_path / 'p' / kind / 'p3.png') for kind in ('images', 'masks'))
+    assert [fields for fields, _ in image_folder.read_input(picture, params)] == [{'height': SIDE, 'width': SIDE}]
+    assert not [*image_folder.read_input(mask, params)] and not [*image_folder.read_labeled(mask, params)]
+    assert len([*image_folder.read_labeled(picture, params)]) == 1
+    for value, message in (
+        (7, 'has pixels of the class 7, but the model was trained with the numbers 0, 1, 2'),
+        (None, 'has no mask'),
+    ):
+        (tmp_path / 'p/masks/p3.png').unlink()
+        if value:
+            Image.new('L', (SIDE, SIDE), value).save(mask)
+        assert message in raised((UsageError, RunError), lambda: [*image_folder.read_labeled(picture, params)])
+
+
+def test_a_model_trained_with_masks_refuses_folders_of_classes(tmp_path):
+    fill(tmp_path / 'p')
+    found = prepare(tmp_path / 'p')
+    (tmp_path / 'p' / 'masks').rename(tmp_path / 'p' / 'others')
+    others = found.prepared_with(found.metadata)
+    assert 'has folders of classes, but the model was trained with masks' in raised(UsageError, others.read, 'train')
+
+
+def test_digits_are_drawn_with_their_masks(tmp_path):
+    write_digits(str(tmp_path / 'digits'), 4)
+    found = prepare(tmp_path / 'digits', 'max_bad_share=0')
+    assert (len(found.read('train')), len(found.read('eval'))) == (4, 2) and found.metadata['class_names'] == [*NAMES]
+
+
+def test_masks_are_learned_and_go_from_predictions_to_report(run, tmp_path):
+    for i in range(12):
+        add(tmp_path / 'p', f'p{i}', np.kron(numbers(i, 4, 4), np.ones([5, 4 + i % 2], np.uint8)))
+    hparams = (
+        f'image_dir={tmp_path}/p,image_size=16,filters=8,depth=2,num_epochs=30,min_steps=0,batch_size=5,augment_flip=true,'
+        'augment_shift=2,augment_color=0.1,class_weights=balanced,learning_rate=0.02'
+    )
+    flags = ('--model=unet', '--dataset=image_folder', f'--data_dir={tmp_path}/data')
+    code, result, _ = run(
+        *flags, f'--hparams={hparams}', '--best_metric=mean_iou:max', '--eval_every_steps=40', '--num_towers=2'
+    )
+    metrics = result['eval']
+    assert code == 0 and metrics['mean_iou'] > 0.9 and {'iou_0', 'iou_1', 'iou_2', 'pixel_accuracy'} < {*metrics}
+    assert run(*flags, '--schedule=predict', f'--visualize={tmp_path}/sheet.png')[1]['masks'].endswith('predictions_masks')
+    model, lines = api.load(tmp_path / 'output'), predicted(tmp_path / 'output')
+    for line in lines:
+        mask, picture = Image.open(line['mask']), Image.open(tmp_path / 'p' / line['example_id'])
+        assert mask.mode == 'P' and mask.size == picture.size == (line['width'], line['height'])
+        assert sum(line['shares'].values()) == pytest.approx(1, abs=1e-4) and [*line['shares']] == ['0', '1', '2']
+        found = model.predict(str(tmp_path / 'p' / line['example_id']))['class']
+        height, width = np.arange(mask.height), np.arange(mask.width)
+        nearest = found[((height + 0.5) * 16 // mask.height).astype(int)][:, ((width + 0.5) * 16 // mask.width).astype(int)]
+        np.testing.assert_array_equal(nearest, np.asarray(mask))
+    assert run(*flags, '--schedule=report')[0] == 0
+    page = (tmp_path / 'output' / 'report.html').read_text()
+    assert 'The mean IoU of the classes is' in page
+    evaluated = run(*flags, '--schedule=evaluate', f'--input={tmp_path}/p/images')[1]['input']
+    assert evaluated['mean_iou'] > 0.9
+    assert run(*flags, '--schedule=export')[0] == 0
+    (export,) = (tmp_path / 'output' / 'export').iterdir()
+    assert json.loads((export / 'assets.extra' / 'model_card.json').read_text())['task'] == 'image-segmentation'
