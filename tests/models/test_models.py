@@ -30,6 +30,14 @@ NUM_PARAMETERS = {
     'seq2seq': 256 * 32 + 3 * (32 + 128 + 1) * 3 * 128 + (256 + 1 + 256 + 128 + 256 + 1) * 128 + (128 + 1) * 256,
     # The embedding, 100 filters of each width, two classes.
     'text_cnn': 50 * 128 + (3 + 4 + 5) * 128 * 100 + 3 * 100 + (300 + 1) * 2,
+    # Two convolutions at each size, without biases but with scales and offsets; up-convolutions; then the classes.
+    'unet': 9 * (16 + 16**2 + 16 * 32 + 32**2 + 32 * 64 + 64**2 + 64 * 128 + 128**2)
+    + 9 * (128 * 64 + 64**2 + 64 * 32 + 32**2 + 32 * 16 + 16**2)
+    + 4 * 2 * (16 + 32 + 64)
+    + 2 * 2 * 128
+    + 4 * (128 * 64 + 64 * 32 + 32 * 16)
+    + (64 + 32 + 16)
+    + (16 + 1) * 2,
     # The linear model; embeddings of 8, two hidden layers, the logit.
     'wide_deep': 16 + (5 + 7) * 8 + (3 + 2 * 8 + 1) * 128 + (128 + 1) * 64 + 64 + 1,
 }
@@ -41,6 +49,7 @@ FEATURES = {
     'resnet': {'image': ([28, 28, 1], tf.float32)},
     'seq2seq': {'source': ([], tf.string)},
     'text_cnn': {'text': ([None], tf.int32)},
+    'unet': {'image': ([28, 28, 1], tf.float32)},
 }
 METADATA = {'mlp': {'vocabulary_sizes': {'id': [5, 7]}}, 'text_cnn': {'vocabulary_size': 50}}
 COLUMNS = [  # Of canned Estimators.
@@ -125,6 +134,10 @@ def test_a_hyperparameter_out_of_its_bounds_is_one_line():
         ('text_cnn', 'must be one or more different numbers', ['filter_widths=[]', 'filter_widths=[3, 3]']),
         ('text_cnn', 'must be at least 1', ['filter_widths=[3, 0]', 'num_filters=0', 'embedding_size=0', 'num_classes=0']),
         ('text_cnn', DROP_RATE, ['drop_rate=1.0', 'drop_rate=-0.1']),
+        ('unet', 'must be at least 1', ['filters=0', 'num_convolutions=0']),
+        ('unet', 'must be at least 0', ['depth=-1']),
+        ('unet', 'must be at least 2', ['num_classes=1']),
+        ('unet', 'must be at most 4, for pictures of 28 by 28 pixels', ['depth=5']),
     ):
         for setting in settings:
             assert refuse(model, setting.replace(' ', '')) == f'{setting} {message}'

@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.ops import inputs as flat
-from estimator_trainer.models import mlp, resnet, text_cnn
+from estimator_trainer.models import mlp, resnet, text_cnn, unet
 from tests.evaluated import evaluate, variable_values
 from tests.models.shared import ModeKeys, make_params, train
 
@@ -134,3 +134,14 @@ def test_text_cnn_learns_the_order_of_two_words(tmp_path):
     text = 'embedding_size=8,num_filters=8,learning_rate=0.02,label_smoothing=0.1'
     metrics, predictions = train(tmp_path, text_cnn, {'text': pad(texts, 10)}, {'label': labels}, 100, text, VOCABULARY)
     assert metrics['accuracy'] == metrics['auc'] == 1 and list(predictions['class']) == list(labels)
+
+
+def test_unet_gives_a_class_for_each_pixel_of_pictures_of_any_size():
+    for shape, depth in (([2, 9, 13, 1], 3), ([2, 5, 5, 1], 2), ([1, 6, 4, 1], 0)):
+        with tf.Graph().as_default():
+            params = make_params(unet, f'filters=2,depth={depth},num_classes=3,batch_norm=false')
+            found, loss = unet.model(
+                {'image': tf.zeros(shape)}, {'label': tf.zeros(shape[:3], tf.int32)}, ModeKeys.EVAL, params
+            )
+            assert found['class'].shape == shape[:3] and found['probabilities'].shape == [*shape[:3], 3]
+            assert loss.shape == shape[:1]

@@ -55,6 +55,43 @@ def test_label_smoothing_needs_no_image_and_what_a_dataset_lacks_is_reported_aft
     assert refused(labels.__getitem__, 'y') == f'{mismatch} label y; the dataset has: label, label_smoothing'
 
 
+MASKS = np.random.RandomState(1).randint(0, 3, [8, 6, 6]).astype(np.int32)
+
+
+def with_masks(text):
+    """Returns images whose pixels are 1 + class before augmentation, and their masks, both augmented."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(1)
+        images = np.repeat(MASKS[..., None] + 1, 3, 3).astype(np.float32)
+        features, labels = augment(text, {'image': images}, {'label': MASKS})
+        session.run(tf.assign(tf.train.get_or_create_global_step(), 5))
+        return session.run((features['image'], labels['label']))
+
+
+@pytest.mark.parametrize('change', ['flip=true', 'shift=2', 'cutout=3', 'flip=true,augment_shift=2,augment_cutout=2'])
+def test_a_mask_moves_with_its_image_and_pixels_from_outside_are_ignored(change):
+    images, masks = with_masks(f'augment_{change}')
+    np.testing.assert_array_equal(masks, np.where(images[..., 0] == 0, 255, images[..., 0] - 1))
+    assert (masks != MASKS).any() and (change == 'flip=true') == (masks != 255).all()
+
+
+def test_a_mask_takes_the_nearest_pixel_where_its_image_is_interpolated():
+    for change in ('crop=0.5', 'rotate=45', 'crop=0.5,augment_rotate=45'):
+        images, masks = with_masks(f'augment_{change}')
+        assert images.shape == (8, 6, 6, 3) and set(np.unique(masks)) <= {0, 1, 2, 255}
+        is_pure = np.isin(np.round(images[..., 0], 4), [1, 2, 3])  # All pixels that were mixed have one class, mostly.
+        right = (masks == np.round(images[..., 0]) - 1)[is_pure & (masks != 255)]
+        assert right.mean() > 0.8 and ('rotate' in change) == (masks == 255).any()
+
+
+def test_colors_change_the_image_alone_and_a_mixture_of_masks_is_one_line():
+    images, masks = with_masks('augment_color=0.5')
+    np.testing.assert_array_equal(masks, MASKS)
+    assert (images[..., 0] != MASKS + 1).mean() > 0.9
+    for text in ('mixup_alpha=0.5', 'label_smoothing=0.5'):
+        assert refused(with_masks, text) == f'{text} is for one class of each example, not for masks: omit it'
+
+
 def classifier(features, labels, mode, params):
     logits = tf.layers.dense(tf.layers.flatten(features['image']), 3)
     return {'class': tf.argmax(logits, 1)}, None if labels is None else classification_loss(labels, logits)
