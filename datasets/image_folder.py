@@ -9,7 +9,7 @@ to recognize most objects, and a tenth of the work of 224 pixels.
 """
 
 import collections
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 import functools
 import os
 from typing import Any
@@ -214,31 +214,29 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     file; and 'id', the picture's path relative to image_dir.
     """
     folders = _scan(params)
-    _check_kind(folders, params)
-    names: Sequence[str] = folders.class_names
-    if folders.has_masks:
-        names = mask_classes.read_names(folders.root)
-        for pixels in mask_classes.survey(_directory(data_dir, folders), [*folders.splits]).values():
-            for number, (_, mask) in pixels.items():
-                mask_classes.check_known(os.path.join(folders.root, mask), [number], params.metadata['mask_values'])
-    trained = params.metadata.get('class_names', names)
-    if list(trained) != list(names):
-        raise UsageError(
-            f'image_dir={params.image_dir}: the classes are {", ".join(names)}, but the model was trained with '
-            f'{", ".join(trained)}'
-        )
+    if params.metadata:
+        _check_trained(folders, data_dir, params)
     if split in folders.unlabeled:
         raise UsageError(f'the split {split} {_unlabeled(folders, split, folders.unlabeled[split])}')
     return records.read(_directory(data_dir, folders), folders.find_split(split, params.train_split))
 
 
-def _check_kind(folders, params):
-    """Raises UsageError if there are masks now, but classes in training, or the other way."""
-    if params.metadata and folders.has_masks != is_segmentation(params.metadata):
-        kinds = ('folders of classes', 'masks')
+def _check_trained(folders, data_dir, params):
+    """Raises UsageError if the classes are not those with which the model was trained."""
+    metadata, names = params.metadata, folders.class_names
+    if folders.has_masks != is_segmentation(metadata):
+        now, before = ('masks', 'folders of classes')[:: 1 if folders.has_masks else -1]
+        raise UsageError(f'image_dir={params.image_dir}: has {now}, but the model was trained with {before}')
+    if folders.has_masks:
+        names = mask_classes.read_names(folders.root)
+        for pixels in mask_classes.survey(_directory(data_dir, folders), [*folders.splits]).values():
+            for number, (_, mask) in pixels.items():
+                mask_classes.check_known(os.path.join(folders.root, mask), [number], metadata['mask_values'])
+    trained = metadata.get('class_names', names)
+    if list(trained) != list(names):
         raise UsageError(
-            f'image_dir={params.image_dir}: has {kinds[folders.has_masks]}, but the model was trained with '
-            f'{kinds[not folders.has_masks]}'
+            f'image_dir={params.image_dir}: the classes are {", ".join(names)}, but the model was trained with '
+            f'{", ".join(trained)}'
         )
 
 

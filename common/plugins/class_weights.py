@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, listed
 from estimator_trainer.common.graphs import ancestors
-from estimator_trainer.common.targets import IGNORED, are_several
+from estimator_trainer.common.targets import IGNORED, are_several, is_segmentation
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.text import nearest
 
@@ -105,6 +105,8 @@ def _balanced(params, names):
 
 def no_classes_error(name: str, params: HParams) -> UsageError:
     """Returns the error for a dataset whose labels are not classes, for which a hyper-parameter has no meaning."""
+    if is_segmentation(params.metadata):
+        return UsageError(f'{name} is for one class of each example, not for masks: omit it')
     if are_several(params.metadata):
         return UsageError(f'{name} is for a single target of classes, but --dataset={params.dataset} has several: omit it')
     if params.get('task') == 'regression':
