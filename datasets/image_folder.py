@@ -82,7 +82,7 @@ def prepare(data_dir: str, params: HParams) -> None:
     for path, reason in folders.unmatched.items():
         unreadable.add(os.path.join(folders.root, path), reason)
     total = sum(map(len, folders.splits.values())) + len(folders.unmatched)
-    _check_unreadable(unreadable, params, total)
+    _check_unreadable(unreadable, params, total, folders.has_masks)
     for split, names in folders.unlabeled.items():
         tf.logging.warning('%s: %s.', os.path.join(folders.root, split), _unlabeled(folders, split, names))
     if dark.count():
@@ -171,11 +171,13 @@ def _log_classes(folders, trained):
     log_classes(folders.root, names, by_class, trained)
 
 
-def _check_unreadable(unreadable, params, total):
+def _check_unreadable(unreadable, params, total, has_masks):
     """Logs the number of unreadable pictures; raises RunError if there are too many."""
     count = unreadable.count()
-    text = f'{count} of {total} pictures are unreadable, listed in {unreadable.path}'
+    lacking = ' or have no sound mask' if has_masks else ''
+    text = f'{count} of {total} pictures are unreadable{lacking}, listed in {unreadable.path}'
     if count > params.max_bad_share * total:
+        text += f', such as {unreadable.lines()[0]}' if has_masks else ''
         raise RunError(f'{text}: repair or remove them, or raise max_bad_share={params.max_bad_share:g}')
     if count:
         tf.logging.warning('%s: they are skipped.', text)

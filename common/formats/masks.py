@@ -29,7 +29,7 @@ def read_mask(path: str, height: int, width: int) -> np.ndarray:
     mask = images.decode(content)
     if mask.format != 'PNG':
         raise images.ImageError(
-            f'is a {mask.format} file, but masks must be PNG files: draw it again, as {mask.format} may change numbers'
+            f'is a {mask.format} file, which may blur numbers: export masks as PNG files, rather than convert them'
         )
     if mask.mode not in _MODES:
         raise images.ImageError(f'has colors or transparency ({mask.mode}), not numbers of classes: {_CURE}')

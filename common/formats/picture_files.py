@@ -34,10 +34,14 @@ class FileList:
                 tf.logging.warning('%s', line)
 
     def count(self) -> int:
+        return len(self.lines())
+
+    def lines(self) -> list[str]:
+        """Returns the pictures with the reasons, sorted."""
         if not tf.io.gfile.exists(self.path):
-            return 0
+            return []
         with tf.io.gfile.GFile(self.path, 'rb') as file:
-            return len(set(file.read().splitlines()))
+            return sorted(map(os.fsdecode, {*file.read().splitlines()}))
 
 
 class Pictures(Sequence):

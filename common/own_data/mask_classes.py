@@ -76,20 +76,9 @@ def describe(root: str, found: Mapping[str, Pixels], num_classes: int, names: Se
       UsageError: a mask has a number that is no class, or all pixels are of one class.
     """
     first = {number: mask for pixels in reversed([*found.values()]) for number, (_, mask) in pixels.items()}
-    count = len(names) or num_classes
     if names and num_classes not in (0, len(names)):
         raise UsageError(f'num_classes={num_classes}, but {os.path.join(root, NAMES_FILE)} has {len(names)} names')
-    if {*first} == {0, IGNORED} and count in (0, 2):
-        values = [0, IGNORED]
-    else:
-        numbers = {*first} - {IGNORED}
-        values = [*range(count or max(numbers, default=0) + 1)]
-        if wrong := sorted(numbers - {*values}):
-            given = f'{NAMES_FILE} has {count} names' if names else f'num_classes={num_classes}'
-            raise UsageError(
-                f'{os.path.join(root, first[wrong[0]])}: has pixels of the class {wrong[0]}, but {given}, so that '
-                f'classes are 0 to {count - 1}, and {IGNORED} for pixels to ignore: correct one of them'
-            )
+    values = _values(root, first, len(names) or num_classes, f'{NAMES_FILE} has' if names else 'num_classes is')
     if len({*first} & {*values}) < 2:
         raise UsageError(
             f'{root}: all pixels of masks have the number {listed([*map(str, sorted(first))], 5)}, but there must be at '
@@ -97,6 +86,25 @@ def describe(root: str, found: Mapping[str, Pixels], num_classes: int, names: Se
         )
     described = {'task': SEGMENTATION, 'num_classes': len(values), 'mask_values': values}
     return {**described, **({'class_names': list(names)} if names else {})}
+
+
+def _values(root, first, count, given):
+    """Returns the numbers of the classes in masks, of which there are `count`, if that is not 0."""
+    if {*first} == {0, IGNORED} and count in (0, 2):
+        return [0, IGNORED]
+    numbers = sorted({*first} - {IGNORED})
+    values = [*range(count or max(numbers, default=0) + 1)]
+    if wrong := [number for number in numbers if number not in values]:
+        raise UsageError(
+            f'{os.path.join(root, first[wrong[0]])}: has pixels of the class {wrong[0]}, but {given} {count}, so that classes '
+            f'are 0 to {count - 1}, and {IGNORED} for pixels to ignore: correct one of them'
+        )
+    if not count and 2 * len(numbers) < len(values):
+        raise UsageError(
+            f'{root}: masks have the numbers {listed([*map(str, numbers)], 10)} alone: renumber them from 0 on, or, if there '
+            f'are {len(values)} or more classes, say so by num_classes or {NAMES_FILE}'
+        )
+    return values
 
 
 def check_known(path: str, numbers: Sequence[int], values: Sequence[int]) -> None:

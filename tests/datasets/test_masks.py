@@ -166,16 +166,17 @@ def test_a_few_pictures_without_a_sound_mask_are_skipped_and_counted_and_many_ar
     save(root / 'masks/small.png', Image.new('L', (SIDE, 3)))
     found = prepare(root, 'max_bad_share=0.2')
     assert len(found.read('train')) + len(found.read('eval')) == 20
-    assert '4 of 24 pictures are unreadable, listed in' in caplog.text
+    assert '4 of 24 pictures are unreadable or have no sound mask, listed in' in caplog.text
     assert 'lonely0.png: has no mask masks/lonely0.png' in caplog.text and 'masks/alone.png: has no picture' in caplog.text
     assert 'small.png: has 8x3 pixels, but its picture, upright, has 8x8' in caplog.text
-    assert '4 of 24 pictures are unreadable' in raised(RunError, prepare, root)
+    message = raised(RunError, prepare, root)
+    assert 'lonely0.png: has no mask masks/lonely0.png: repair or remove them, or raise max_bad_share=0.01' in message
 
 
 @pytest.mark.parametrize(
     ('kind', 'reason'),
     [
-        ('JPEG', 'is a JPEG file, but masks must be PNG files'),
+        ('JPEG', 'is a JPEG file, which may blur numbers: export masks as PNG files, rather than convert them'),
         ('RGB', 'has colors or transparency (RGB), not numbers of classes: save it as a gray or palette PNG'),
         ('RGBA', 'has colors or transparency (RGBA)'),
         ('I;16', 'has the number 300, but classes are below 255'),
@@ -206,6 +207,11 @@ def names(text):
     return lambda root: (root / 'classes.txt').write_bytes(text)
 
 
+def far(root):
+    for path in (root / 'masks').iterdir():
+        Image.fromarray(50 * (np.asarray(Image.open(path)) % 2)).save(path)
+
+
 def one_class(root):
     for path in (root / 'masks').iterdir():
         Image.new('L', (SIDE, SIDE)).save(path)
@@ -217,13 +223,18 @@ def one_class(root):
         (rename, '', 'no picture has a mask: images/p'),
         (twice, '', 'images: p0.jpg and p0.png differ in the suffix only'),
         (empty, '', 'images: has no files named *.avif'),
+        (
+            far,
+            '',
+            'masks have the numbers 0, 50 alone: renumber them from 0 on, or, if there are 51 or more classes, say so by',
+        ),
         (one_class, '', 'all pixels of masks have the number 0, but there must be at least two classes besides 255'),
-        (names(b'a\nb\n'), '', '.png: has pixels of the class 2, but classes.txt has 2 names, so that classes are 0 to 1'),
+        (names(b'a\nb\n'), '', '.png: has pixels of the class 2, but classes.txt has 2, so that classes are 0 to 1'),
         (names(b'a\nb\nc\n'), 'num_classes=4', 'num_classes=4, but'),
         (names(b'a\na\nc\n'), '', 'classes.txt: line 2 is a again'),
         (names(b'a\n\nc\n'), '', 'classes.txt: line 2 is empty'),
         (names(b'\xff'), '', 'classes.txt: cannot be read as UTF-8'),
-        (lambda root: None, 'num_classes=2', '.png: has pixels of the class 2, but num_classes=2'),
+        (lambda root: None, 'num_classes=2', '.png: has pixels of the class 2, but num_classes is 2'),
         (lambda root: None, 'folds=20', 'has 10 pictures with a mask, of which some are for evaluation'),
     ],
 )
