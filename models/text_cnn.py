@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, check_range, describe
-from estimator_trainer.common.ops.layers import dropout
+from estimator_trainer.common.ops.layers import dropout, embed
 from estimator_trainer.common.ops.targets import target_metrics, target_outputs
 from estimator_trainer.hparams.build import HParams
 
@@ -39,12 +39,8 @@ def model(
     _check(params, features['text'])
     ids = features['text']
     lengths = _lengths(ids)
-    table = tf.get_variable(
-        'embedding',
-        [params.metadata['vocabulary_size'], params.embedding_size],
-        initializer=tf.random_uniform_initializer(-0.25, 0.25),  # As in the paper.
-    )
-    net = tf.gather(table, ids) * tf.expand_dims(tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32), 2)
+    net = embed(ids, params.metadata['vocabulary_size'], params.embedding_size)
+    net *= tf.expand_dims(tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32), 2)
     net = tf.concat([_max_over_time(net, lengths, width, params.num_filters) for width in params.filter_widths], 1)
     dropped = dropout(net, params.drop_rate, mode == tf.estimator.ModeKeys.TRAIN)
     return target_outputs(features, labels, dropped, params, net)

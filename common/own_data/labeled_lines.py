@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 import itertools
 import re
-import unicodedata
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, show
-from estimator_trainer.common.own_data.lines import Lines, Position, Row
+from estimator_trainer.common.own_data.lines import Lines, Position, Row, checked
 
 _LABELS = frozenset('label labels class category target sentiment rating y'.split())
 _TEXTS = frozenset('text texts sentence review comment content message document body tweet headline title'.split())
@@ -93,11 +92,7 @@ def _read(path):
         if line is None:
             return
         if line.strip().strip(_INVISIBLE):
-            wrong = '' if lines.is_utf8 else 'is not UTF-8: iconv -f CP1252 -t UTF-8 OLD > NEW converts a file of Windows'
-            if '\0' in line:
-                wrong = 'has NUL characters, as UTF-16 does: iconv -f UTF-16LE -t UTF-8 OLD > NEW converts it'
-            composed = line if line.isascii() else unicodedata.normalize('NFC', line)
-            value = RunError(f'{path}: line {line_number}: {wrong}') if wrong else composed.rstrip('\r\n')
+            value = checked(path, line_number, line, lines.is_utf8)
             yield Row(Position(offset, line_number, next(number)), value)
 
 

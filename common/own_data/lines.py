@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 import dataclasses
 import itertools
 from typing import Any
+import unicodedata
 
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.formats.containers import open_text, reading
@@ -39,6 +40,16 @@ def convert(path: str, row: Row, function: Callable[[Any], Any]) -> Any:
         return function(row.value)
     except RunError as error:
         raise RunError(f'{path}: line {row.position.line}: {error}') from None
+
+
+def checked(path: str, number: int, line: str, is_utf8: bool) -> str | RunError:
+    """Returns a line of `Lines` in NFC, without its end; a RunError if it is not UTF-8 or has NUL characters."""
+    wrong = '' if is_utf8 else 'is not UTF-8: iconv -f CP1252 -t UTF-8 OLD > NEW converts a file of Windows'
+    if '\0' in line:
+        wrong = 'has NUL characters, as UTF-16 does: iconv -f UTF-16LE -t UTF-8 OLD > NEW converts it'
+    if wrong:
+        return RunError(f'{path}: line {number}: {wrong}')
+    return (line if line.isascii() else unicodedata.normalize('NFC', line)).rstrip('\r\n')
 
 
 def in_blocks(values: Iterable[Any]) -> Iterator[list[Any]]:

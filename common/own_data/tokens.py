@@ -14,7 +14,7 @@ from estimator_trainer.common.own_data.vocabulary import ValueCounts, lookup_tab
 
 WORDS, BYTES = KINDS = ('words', 'bytes')
 _UNKNOWN = 1
-_FIRST_WORD = 2  # 0 is padding.
+FIRST_WORD = 2  # Id; 0 is padding.
 _MAX_DISTINCT = 10**6
 _KNOWN_SHARE = 0.5  # Of the words; fewer are an alarm.
 
@@ -64,7 +64,7 @@ def token_ids(text: tf.Tensor, params: Mapping[str, Any], vocabulary: Sequence[s
     if params['tokens'] == BYTES:
         ids = tf.cast(tf.io.decode_raw(text, tf.uint8), tf.int32) + 1
     else:
-        ids = tf.cast(_word_table(vocabulary).lookup(split_words(text)[: params['max_length']]), tf.int32)
+        ids = tf.cast(word_table(vocabulary).lookup(split_words(text)[: params['max_length']]), tf.int32)
     at_least_one = tf.concat([ids, [_UNKNOWN]], axis=0)[: tf.maximum(tf.size(ids), 1)]
     return at_least_one[: params['max_length']]
 
@@ -75,20 +75,21 @@ def _batch_ids(texts, params, vocabulary):
         ids = split.with_flat_values(tf.cast(tf.io.decode_raw(split.flat_values, tf.uint8)[:, 0], tf.int32) + 1)
     else:
         split = split_words(texts)
-        ids = split.with_flat_values(tf.cast(_word_table(vocabulary).lookup(split.flat_values), tf.int32))
+        ids = split.with_flat_values(tf.cast(word_table(vocabulary).lookup(split.flat_values), tf.int32))
     padded = ids[:, : params['max_length']].to_tensor()
     padded = tf.cond(tf.shape(padded)[1] > 0, lambda: padded, lambda: tf.zeros([tf.shape(texts)[0], 1], tf.int32))
     is_empty = tf.equal(ids.row_lengths(), 0)[:, None] & tf.equal(tf.range(tf.shape(padded)[1]), 0)
     return tf.where(is_empty, tf.fill(tf.shape(padded), _UNKNOWN), padded)
 
 
-def _word_table(vocabulary):
+def word_table(vocabulary: Sequence[str]) -> tf.lookup.StaticHashTable:
+    """Creates the table from a word to its id, int64; 1 is an unknown word."""
     return lookup_table(_ids_of_forms(vocabulary), _UNKNOWN, 'words')
 
 
 def _ids_of_forms(vocabulary):
     """Returns {word: id}, also of both of Unicode's forms of a word, NFC and NFD: a graph cannot normalize."""
-    ids = {word: number for number, word in enumerate(vocabulary, _FIRST_WORD)}
+    ids = {word: number for number, word in enumerate(vocabulary, FIRST_WORD)}
     for word, number in list(ids.items()):
         if not word.isascii():
             for form in ('NFC', 'NFD'):
@@ -134,7 +135,7 @@ class WordCounts:
                 params['min_count'],
                 params['max_vocabulary'],
             )
-        return {'vocabulary': vocabulary, 'vocabulary_size': _FIRST_WORD + len(vocabulary) if self._are_tokens else 257}
+        return {'vocabulary': vocabulary, 'vocabulary_size': FIRST_WORD + len(vocabulary) if self._are_tokens else 257}
 
 
 def known_share(vocabulary: Sequence[str], words: Mapping[str, int]) -> float:

@@ -25,8 +25,8 @@ def encode(features: Mapping[str, Any] | bytes) -> bytes:
     """Returns one example as a serialized tf.train.Example.
 
     Args:
-      features: {name: value}. A value is bytes, str, int, float, or an array or list of ints or floats, which is flattened
-        and stored as int64 or float32. Or the serialized example.
+      features: {name: value}. A value is bytes, str, int, float, a list of bytes or str, or an array or list of ints or floats,
+        which is flattened and stored as int64 or float32. Or the serialized example.
 
     Raises:
       TypeError: a value is of another type.
@@ -51,6 +51,9 @@ def _set(feature, name, value):
         return
     if isinstance(value, numbers.Integral):
         feature.int64_list.value.append(int(value))
+        return
+    if isinstance(value, list) and value and all(isinstance(item, (str, bytes)) for item in value):
+        feature.bytes_list.value.extend(item.encode() if isinstance(item, str) else item for item in value)
         return
     values = np.asarray(value).ravel()
     if values.dtype.kind in 'iub':
