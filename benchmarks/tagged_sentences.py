@@ -66,7 +66,9 @@ def _tokens(word, names, chance):
         return [chance.choice(_ADVERBS)] if chance.random() < 0.5 else []
     if word == 'DATE':
         year = str(chance.randint(1950, 2030))
-        return chance.choice([[year], [chance.choice(_MONTHS), year], [str(chance.randint(1, 28)), chance.choice(_MONTHS), year]])
+        return chance.choice(
+            [[year], [chance.choice(_MONTHS), year], [str(chance.randint(1, 28)), chance.choice(_MONTHS), year]]
+        )
     if word not in ('PER', 'LOC', 'ORG'):
         return [word]
     return [chance.choice(names) for _ in range(chance.choice([1, 1, 2]))]

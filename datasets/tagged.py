@@ -17,7 +17,7 @@ from estimator_trainer.common.errors import RunError, UsageError, check_range, s
 from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import folds, tag_survey
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
-from estimator_trainer.common.own_data.conversions import once
+from estimator_trainer.common.own_data.conversions import once, silenced
 from estimator_trainer.common.own_data.labeled_lines import LabeledLines
 from estimator_trainer.common.own_data.lines import Row
 from estimator_trainer.common.own_data.sentence_tokens import TokenCounts, make_splitter, split_sentences, to_features
@@ -26,6 +26,7 @@ from estimator_trainer.common.own_data.split_rows import BadRows, FileExamples, 
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.summary import of_counts
 from estimator_trainer.common.own_data.tag_survey import TagSurvey
+from estimator_trainer.common.own_data.tokens import KNOWN_SHARE, known_share
 from estimator_trainer.common.own_data.vocabulary import class_ids
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
@@ -90,7 +91,9 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
 def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
     """Yields the file and the first line of each sentence of a split."""
     file = find_split(split, 'tagged_file', params.tagged_file, _files(params)).with_moved(metadata(data_dir, params))
-    for row in SentenceFile(file.path, params).tagged():
+    with silenced():  # What it says was said at the conversion.
+        found = SentenceFile(file.path, params)
+    for row in found.tagged():
         if file.split_of(row.position.row) == file.name_of(split) and not isinstance(row.value, RunError):
             yield {'file': file.path, 'line': row.position.line}
 
@@ -199,13 +202,15 @@ def _convert(directory, files, params):
         raise UsageError(f'{params.tagged_file}: has only one sentence to train on: put a blank line after each sentence')
     names = tag_survey.check(params.tagged_file, {name: survey.tags for name, survey in surveys.items()}, params.train_split)
     vocabulary = trained.tokens.describe(params)
-    for name, survey in surveys.items():
-        place = f'{params.tagged_file}: the split {name}'
-        warn_of_unknown('tokens', vocabulary['vocabulary'], survey.tokens.words(), place)
+    is_known = known_share(vocabulary['vocabulary'], trained.tokens.words()) >= KNOWN_SHARE
+    for name, survey in surveys.items() if is_known else ():
+        warn_of_unknown('tokens', vocabulary['vocabulary'], survey.tokens.words(), f'{params.tagged_file}: the split {name}')
     mean_length = trained.tokens.total / trained.tags.num_sentences
     facts |= {'tags': names, 'num_classes': len(names), **vocabulary, 'mean_length': mean_length}
     examples = [
-        FileExamples(file, functools.partial(parts_of_rows, file, sources[file.path].tagged, _encode), BadRows(params.max_bad_share))
+        FileExamples(
+            file, functools.partial(parts_of_rows, file, sources[file.path].tagged, _encode), BadRows(params.max_bad_share)
+        )
         for file in files
     ]
     write(directory, params.tagged_file, facts, _summarize(params.tagged_file, facts, surveys), examples)

@@ -1,8 +1,7 @@
-"""A tagger of texts: a bidirectional recurrent network over words and their characters, with a layer for the tag of each token.
+"""A tagger of texts: a bidirectional recurrent network over words and their characters, a linear layer for each token.
 
-(G. Lample et al.: Neural Architectures for Named Entity Recognition, 2016: the variant without a CRF. The characters' convolution
-is that of X. Ma, E. Hovy: End-to-end Sequence Labeling via Bi-directional LSTM-CNNs-CRF, 2016; the cells are gated recurrent
-units, which take less time.)
+(X. Ma, E. Hovy: End-to-end Sequence Labeling via Bi-directional LSTM-CNNs-CRF, 2016: with gated recurrent units, which take
+less time, and without the CRF.)
 """
 
 from typing import Any
@@ -38,9 +37,8 @@ def model(
     """Returns predictions, and the sum of the tokens' cross-entropies over the mean length of the training sentences, [batch].
 
     `features` is {'text': int32 [batch, length], ids of words, padded with 0, 'tokens': string [batch, length]}; `labels` is
-    {'tags': int32 [batch, length]} or None. The predictions are 'tokens' and 'tags', string [batch, length], '' where a sentence
-    has ended, and the tags' 'probabilities', float32 [batch, length], 0 there; if there are labels, 'tag_ids', int64 [batch,
-    length].
+    {'tags': int32 [batch, length]} or None. The predictions are 'tokens' and 'tags', string [batch, length], padded with '',
+    and 'probabilities' of the latter, float32 [batch, length], padded with 0; if there are labels, 'tag_ids' alone, int64.
     """
     _check(params, features['text'])
     is_token = tf.not_equal(features['text'], 0)
@@ -97,7 +95,9 @@ def _check(params, text):
         raise UsageError(f'--model=text_tagger: the feature text must be ids, int32 [batch, length], not {describe(text)}')
     for name in ('vocabulary_size', 'tags', 'mean_length'):
         if name not in params.metadata:
-            raise UsageError(f'--model=text_tagger: --dataset={params.dataset}: metadata() gives no {name}: use --dataset=tagged')
+            raise UsageError(
+                f'--model=text_tagger: --dataset={params.dataset}: metadata() gives no {name}: use --dataset=tagged'
+            )
 
 
 def eval_metrics(

@@ -1,5 +1,6 @@
 """Values of a Python program as arrays of the type of an input, refused if that would change them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,30 @@ def encode(name: str, array: np.ndarray) -> np.ndarray:
         except (AttributeError, UnicodeEncodeError):
             raise ValueError(f'the input {name} must be text or bytes, not {show(item)}') from None
     return encoded
+
+
+def joined(value: Any) -> Any:
+    """Returns an input of sentences, `tags.TOKENS`: the tokens of a list with a tab between them, any other value as it is.
+
+    Raises:
+      ValueError: the list has something else than tokens.
+    """
+    if not isinstance(value, (list, tuple, np.ndarray)):
+        return value
+    for token in value:
+        if not isinstance(token, str) or not token or '\t' in token:
+            raise ValueError(f'a token must be a text of some characters but tabs, not {show(token)}')
+    return ''.join(f'{token}\t' for token in value)  # One at the end, too, as a single token may have spaces.
+
+
+def without_padding(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the predictions of an example; without those after the last token, if the tags of tokens are among them."""
+    found = {name: np.asarray(value) for name, value in values.items()}
+    if 'tags' not in found or found['tags'].ndim != 1 or found['tags'].dtype.kind not in 'OSU':
+        return found
+    size = len(found['tags'])
+    length = sum(map(bool, found['tags']))
+    return {name: value[:length] if value.shape[:1] == (size,) else value for name, value in found.items()}
 
 
 def cast(name: str, spec: tf.TensorSpec, value: Any) -> np.ndarray:

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError, first_line
 from estimator_trainer.common.files import to_json
 from estimator_trainer.common.inference import labeled_batches
+from estimator_trainer.common.inference.arrays import without_padding
 from estimator_trainer.common.inference.evaluated_input import open_input
 from estimator_trainer.common.inference.input_files import Entry, InputFiles
 from estimator_trainer.common.inference.predictor import Predictor
@@ -30,8 +31,8 @@ class Prediction:
     """The predictions {name: array} for one example, identified by `fields`, or its error.
 
     image is the example's feature of this name, float32 or uint8 [height, width, channels], if it has one; label is its label,
-    if that is known, {name: label} of several targets, [labels] of those that are 0 or 1, or a mask; inputs are the features of
-    an `input_fn` that are single values.
+    if that is known, {name: label} of several targets, [labels] of those that are 0 or 1 or of tokens, or a mask; inputs are
+    the features of an `input_fn` that are single values.
     """
 
     fields: dict[str, Any]
@@ -98,7 +99,8 @@ def predict_split(
         for batch in iterate(session, batches):
             for prediction in _predictions(predictor, batch, _ids(batch)):
                 fields = {'split': split, 'example': number, **next(places), **prediction.fields}
-                yield dataclasses.replace(prediction, fields=fields, label=next(labels))
+                label = _tags_of(next(labels), prediction, source.params.metadata)
+                yield dataclasses.replace(prediction, fields=fields, label=label)
                 number += 1
 
 
@@ -130,7 +132,7 @@ def read_labels(source: DataSource, split: str) -> Iterator[Any]:
     """Yields the label of each example of a split, in the order of `predict_split`; None, without end, where it is unknown.
 
     A label is a scalar, named label, or the only one besides the weight; {name: label} of several targets; [labels] of labels
-    that are 0 or 1; a mask, int [height, width], of a segmentation.
+    that are 0 or 1, or of the tags of tokens, padded; a mask, int [height, width], of a segmentation.
     """
     done = 0
     try:
@@ -151,12 +153,21 @@ def _label_names(specs, metadata):
     """Returns the names of the labels, of which there are several if there are as many targets."""
     if is_segmentation(metadata):
         return ['label']
+    if 'tags' in metadata:
+        return ['tags'] if 'tags' in specs else []
     if are_several(metadata):
         wanted = {'label'} if is_multilabel(metadata) else {target.named('label') for target in targets_of(metadata)}
         return [name for name in specs if name in wanted]
     scalars = [name for name, spec in specs.items() if isinstance(spec, tf.TensorSpec) and spec.shape.rank == 1]
     label = labeled_batches.label_of(scalars)
     return [label] if label else []
+
+
+def _tags_of(label, prediction, metadata):
+    """Returns a label of `read_labels`; of tags their names, one for each token."""
+    if label is None or 'tags' not in metadata or 'tags' not in prediction.values:
+        return label
+    return [metadata['tags'][number] for number in label[: len(prediction.values['tags'])]]
 
 
 def _places(source, split):
@@ -237,6 +248,5 @@ def _predictions(predictor, features, all_fields):
     values = predictor.predict(features)
     images = features.get('image')
     for i, fields in zip(range(len(next(iter(values.values())))), all_fields):
-        yield Prediction(
-            fields, {name: array[i] for name, array in values.items()}, image=None if images is None else images[i]
-        )
+        of_one = without_padding({name: array[i] for name, array in values.items()})
+        yield Prediction(fields, of_one, image=None if images is None else images[i])

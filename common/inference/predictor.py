@@ -159,7 +159,11 @@ class Predictor:
         return arrays
 
     def with_names(self, found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the predictions of a batch with 'class_name' of each target whose classes have names."""
+        """Returns the predictions of a batch with 'class_name' of each target whose classes have names, and tags as str."""
+        if 'tags' in found:
+            strings = {name: found[name] for name in ('tokens', 'tags') if found[name].dtype == object}
+            decode = np.vectorize(lambda text: text.decode(errors='replace'), otypes=[object])
+            found = {**found, **{name: np.asarray(decode(array)) for name, array in strings.items()}}
         for key, names in self.class_names.items():
             number = found.get(with_key('class', key))
             if number is not None and number.ndim == 1 and number.dtype.kind in 'iu':

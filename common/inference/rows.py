@@ -13,7 +13,8 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import describe, show
 from estimator_trainer.common.formats.encoded import PICTURE
 from estimator_trainer.common.inference import pictures
-from estimator_trainer.common.inference.arrays import cast, encode
+from estimator_trainer.common.inference.arrays import cast, encode, joined
+from estimator_trainer.common.tags import TOKENS
 
 Specs = Mapping[str, tf.TensorSpec]
 Read = Callable[[str], float | str]
@@ -26,8 +27,9 @@ def make_batch(inputs: Any, specs: Specs, readers: Mapping[str, Read] = _NO_READ
 
     Args:
       inputs: a table with named columns (of pandas, polars or pyarrow), a dict of columns or of a single row, a list of dicts,
-        an array or nested list [batch, columns], or a single row [columns]; if there is one input, also its values alone.
-        Columns with other names are left out. None, NaN and '' are missing.
+        an array or nested list [batch, columns], or a single row [columns]; if there is one input, also its values alone. An
+        input of sentences, `tags.TOKENS`, may have lists of tokens. Columns with other names are left out. None, NaN and '' are
+        missing.
       specs: {name: tf.TensorSpec [batch, ...]} of the raw inputs; the columns of an array have their order.
       readers: {column: function from a text in it to its raw input}, as the dataset reads the cells of its files.
 
@@ -113,6 +115,8 @@ def _check_names(names, specs, what):
 
 def _is_single(value, spec):
     """Whether a value is that of one row, rather than a column."""
+    if spec.name == TOKENS:
+        return isinstance(value, (str, bytes))
     if spec.name == PICTURE:
         is_array = isinstance(value, np.ndarray)
         return not isinstance(value, (list, tuple)) and not (is_array and (value.dtype == object or value.ndim > 3))
@@ -121,7 +125,9 @@ def _is_single(value, spec):
 
 def _columns_of_array(inputs, specs):
     (first, spec), *others = specs.items()
-    if not others and (spec.name == PICTURE or isinstance(inputs, (str, bytes))):
+    if not others and (
+        spec.name == PICTURE or (spec.name == TOKENS and np.iterable(inputs)) or isinstance(inputs, (str, bytes))
+    ):
         is_single = _is_single(inputs, spec)
         return {first: [inputs] if is_single else inputs}, is_single
     array = inputs if isinstance(inputs, np.ndarray) else _to_array(inputs, specs)
@@ -154,7 +160,8 @@ def _convert(name, values, spec, read):
     if spec.name == PICTURE:
         return _objects([_content(name, number, value) for number, value in enumerate(values)])
     if spec.dtype == tf.string:
-        texts = [_text(name, value) for value in _items(values)]
+        items = map(joined, values) if spec.name == TOKENS else _items(values)
+        texts = [_text(name, value) for value in items]
         texts = [read(text) if read and isinstance(text, str) else text for text in texts]
         return encode(name, _objects(texts))
     array = np.asarray(values)

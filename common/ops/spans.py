@@ -12,8 +12,8 @@ from estimator_trainer.common.ops.metrics import make_counts
 def span_metrics(labels: tf.Tensor, predictions: tf.Tensor, lengths: tf.Tensor, names: Sequence[str]) -> dict[str, tuple]:
     """Measures how many spans of tokens are right, in type and both ends: metrics for `eval_metrics`.
 
-    A span begins wherever `tags.continues` says so, in any of the schemes IOB1, IOB2 (BIO), BIOES, BILOU and BMES, and also where
-    tags break the rules of their scheme. Over all sentences and types (the micro-average):
+    A span begins at each tag that does not continue one, see `tags.continues`: in the schemes IOB1, IOB2 (BIO), BIOES, BILOU
+    and BMES, and where tags break their rules. Over all sentences and types (the micro-average):
 
     - span_precision: right spans / predicted spans, 0 without predicted ones;
     - span_recall: right spans / spans of the labels, 0 without any;

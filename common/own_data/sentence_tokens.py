@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.own_data.tokens import FIRST_WORD, word_table
 
 # Punctuation that is apart from the words that it touches, and the English genitive.
-_OPENING, _CLOSING = r"""(^|[\s\pZ])([(\[{<"'«„“‘¿¡])""", r"""([.,;:!?…)\]}>"'»”’]|['’]s)($|[\s\pZ])"""
+_OPENING, _CLOSING = r"""(^|[\s\pZ])([(\[{<"'«„“‘¿¡])""", r"""(\.\.+|[.,;:!?…)\]}>"'»”’]|['’]s)($|[\s\pZ])"""
 _MAX_MARKS = 4  # On each side of a word.
 _SPACES = r'[\s\pZ]+'
 
@@ -19,8 +19,8 @@ _SPACES = r'[\s\pZ]+'
 def split_sentences(sentences: tf.Tensor) -> Any:
     """Returns the tokens of sentences, a RaggedTensor of strings [batch, tokens], for a string vector.
 
-    A sentence with tabs is tokens with a tab between them. Otherwise words and the punctuation at their ends are tokens: what is
-    within a word, as in 3.5, O'Neill and 2031-05-04, does not divide it.
+    A sentence with tabs is tokens with a tab between them. Otherwise words are tokens, and so is the punctuation at their ends;
+    what is within a word, as in 3.5, O'Neill and 2031-05-04, does not divide it.
     """
     spaced = sentences
     for _ in range(_MAX_MARKS):
@@ -42,7 +42,7 @@ def make_splitter() -> Callable[[str], list[str]]:
 
 
 def to_features(tokens: Any, vocabulary: Sequence[str]) -> dict[str, tf.Tensor]:
-    """Returns {'text': int32 [..., length], 'tokens': string [..., length]}: ids of tokens, whatever their case, and themselves.
+    """Returns {'text': int32 [..., length], 'tokens': string [..., length]}: tokens, and their ids, whatever their case.
 
     Args:
       tokens: a string vector, or a RaggedTensor [batch, tokens], which is padded with 0 and ''.
@@ -53,7 +53,15 @@ def to_features(tokens: Any, vocabulary: Sequence[str]) -> dict[str, tf.Tensor]:
     ids = tf.cast(word_table(vocabulary).lookup(tf2.strings.lower(flat, encoding='utf-8')), tf.int32)
     if not is_batch:
         return {'text': ids, 'tokens': tokens}
-    return {'text': tokens.with_flat_values(ids).to_tensor(), 'tokens': tokens.to_tensor()}
+    return {name: _padded(tokens.with_flat_values(values)) for name, values in (('text', ids), ('tokens', flat))}
+
+
+def _padded(ragged):
+    """Returns a RaggedTensor as a tensor [batch, longest], of at least one column."""
+    found = ragged.to_tensor()
+    return tf.pad(
+        found, [[0, 0], [0, tf.maximum(1 - tf.shape(found)[1], 0)]], constant_values='' if found.dtype == tf.string else 0
+    )
 
 
 class TokenCounts:

@@ -7,17 +7,25 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError, show
+from estimator_trainer.common.errors import RunError, UsageError, printable, show
 from estimator_trainer.common.own_data.lines import Lines, Position, Row, checked
 from estimator_trainer.hparams.build import HParams
 
-_NAMES = frozenset('token tokens word words form text id lemma tag tags label labels ner ner_tag pos upos xpos chunk iob'.split())
+_NAMES = frozenset(
+    'token tokens word words form text id lemma tag tags label labels ner ner_tag pos upos xpos chunk iob'.split()
+)
 _SAMPLE = 200  # Lines that tell what a file is.
 _DOCUMENT = '-DOCSTART-'
 _NUM_CONLLU, _FORM, _UPOS = 10, 1, 3  # Columns of CoNLL-U, from 0 on.
-_ID, _NO_TOKEN = re.compile(r'\d+([-.]\d+)?\t'), re.compile(r'\d+[-.]\d+\t')  # The latter is of several words, or of an empty one.
+_ID, _NO_TOKEN = (
+    re.compile(r'\d+([-.]\d+)?\t'),
+    re.compile(r'\d+[-.]\d+\t'),
+)  # The latter is of several words, or of an empty one.
 _NO_TAG = ('', '_')  # The latter in CoNLL-U.
-_CURES = (': if a token has spaces, separate all columns by tabs', ': a token, a tab and its tag make a line')  # Without tabs, with.
+_CURES = (
+    ': if a token has spaces, separate all columns by tabs',
+    ': a token, a tab and its tag make a line',
+)  # Without tabs, with.
 
 
 class Sentence(NamedTuple):
@@ -96,7 +104,10 @@ class SentenceFile:
                 return line
             cells = layout.cells(line)
             if len(cells) != layout.num_columns:
-                return self._fault(number, f'has {_columns(cells)}, but line {layout.example} has {layout.num_columns}{_CURES[layout.has_tabs]}')
+                return self._fault(
+                    number,
+                    f'has {_columns(cells)}, but line {layout.example} has {layout.num_columns}{_CURES[layout.has_tabs]}',
+                )
             if not cells[layout.token] or (self.has_tags and cells[layout.tag] in _NO_TAG[: 1 + layout.is_conllu]):
                 return self._fault(number, f'has no {"tag" if cells[layout.token] else "token"}{_CURES[True]}')
             sentence.tokens.append(cells[layout.token])
@@ -110,14 +121,13 @@ class SentenceFile:
 
 
 def are_sentences(path: str, tags: set[str]) -> bool:
-    """Whether a file's lines are whole sentences, rather than tokens: no columns of tokens and tags, and several words in some."""
+    """Whether a file's lines are whole sentences, not tokens: without tabs, of several words, and not all with a tag last."""
     lines = [line for _, line in _sample(path) if not line.startswith('#')]
     rows = [line.split() for line in lines]
-    return (
-        not all('\t' in line for line in lines)
-        and any(len(row) > 1 for row in rows)
-        and not all(len(row) > 1 and row[-1] in tags for row in rows)
-    )
+    if all(len(row) == 1 for row in rows):
+        tf.logging.warning('%s: each line is taken for a token, and a blank line for the end of a sentence.', path)
+        return False
+    return not any('\t' in line for line in lines) and not all(len(row) > 1 and row[-1] in tags for row in rows)
 
 
 def _lines(path):
@@ -162,16 +172,20 @@ def _layout(path, params):
     is_conllu = has_tabs and size == _NUM_CONLLU and all(_ID.match(line) for _, line in lines)
     token, tag = (_FORM, _UPOS) if is_conllu else (int(size > 1 and _are_counted(table)), size - 1)
     token, tag = params.token_column - 1 if params.token_column else token, params.tag_column - 1 if params.tag_column else tag
+    if size == 1:
+        token, tag = 0, -1
     for name, place in (('token_column', token), ('tag_column', tag)):
         if place >= size:
             raise UsageError(f'{name}={place + 1}: {path}: line {lines[0][0]} has {_columns(table[0])}')
-    tag = tag if tag != token and any(row[tag] not in _NO_TAG for row in table) else -1
+    example = next((row for row in table if row[tag] not in _NO_TAG), None) if tag != token else None
     if size > 2:
-        of_tags = f'column {tag + 1} has their tags' if tag >= 0 else 'they have no tags'
+        shown = example or table[0]
+        of_tags = f'column {tag + 1} has their tags, such as {printable(shown[tag])}' if example else 'they have no tags'
         tf.logging.warning(
-            '%s: column %d of %d has the tokens, and %s, as in line %d, %s: token_column and tag_column choose others.',
-            *(path, token + 1, size, of_tags, lines[0][0], show(' '.join(table[0]))),
+            '%s: column %d of %d has the tokens, such as %s, and %s: token_column and tag_column choose others.',
+            *(path, token + 1, size, printable(shown[token]), of_tags),
         )
+    tag = tag if example else -1
     return _Layout(has_tabs, size, token, tag, lines[0][0], header, is_conllu)
 
 

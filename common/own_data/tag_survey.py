@@ -48,18 +48,18 @@ class TagSurvey:
     def faults(self, scheme: str) -> Iterator[tuple[tuple[str, str], int, str]]:
         """Yields the pairs of tags that break a scheme, with their number and the place of the first."""
         for (tag, following), place in self._places.items():
-            if _breaks(tags.parse(tag) or Tag(), tags.parse(following) or Tag(), scheme):
+            if _breaks(_parse(tag), _parse(following), scheme):
                 yield (tag, following), self._pairs[tag, following], place
 
     def scheme(self) -> str:
         """Returns the scheme of tags of spans, as far as they tell: BIOES, IOB2, IOB1, or IO, which has no rules."""
-        places = {tag.place for tag in map(tags.parse, self.counts) if tag}
+        places = {_parse(tag).place for tag in self.counts}
         if 'B' not in places:
             return 'BIOES' if 'S' in places else 'IO'
         if places & _ENDS:
             return 'BIOES'
-        begins = [(tags.parse(tag), tags.parse(following)) for tag, following in self._pairs]
-        is_iob1 = all(tag and tag.place and tag.type == following.type for tag, following in begins if following.place == 'B')
+        pairs = [(_parse(tag), _parse(following)) for tag, following in self._pairs]
+        is_iob1 = all(tag.place and tag.type == following.type for tag, following in pairs if following.place == 'B')
         return 'IOB1' if is_iob1 else 'IOB2'
 
 
@@ -93,8 +93,8 @@ def check(source: str, surveys: Mapping[str, TagSurvey], trained: str) -> list[s
     if OUTSIDE in places and parts:
         other = next(name for name in names if not tags.parse(name))
         raise RunError(
-            f'{places[other]}: the tag {show(other)} is neither O nor a part of a span, as {parts[0]} is: correct it, or take the '
-            'tags of another column, with tag_column'
+            f'{places[other]}: the tag {show(other)} is neither O nor a part of a span, as {parts[0]} is: correct it, or take '
+            'the tags of another column, with tag_column'
         )
     if OUTSIDE in places:
         tf.logging.warning(
@@ -107,9 +107,10 @@ def check(source: str, surveys: Mapping[str, TagSurvey], trained: str) -> list[s
 def _warn_of_unknown(surveys, trained):
     for split, survey in surveys.items():
         if unknown := [tag for tag in survey.counts if tag not in surveys[trained].counts]:
-            more = f', nor are {len(unknown) - 1} others' if len(unknown) > 1 else ''
+            more = f', nor are {len(unknown) - 1} more' if len(unknown) > 1 else ''
             tf.logging.warning(
-                '%s: the tag %s of the split %s is not in the split %s%s: it is never predicted: correct it, or train on it, too.',
+                '%s: the tag %s of the split %s is not in the split %s%s: it is never predicted: correct it, or '
+                'train on it, too.',
                 *(survey.place(unknown[0]), show(unknown[0]), split, trained, more),
             )
 
@@ -120,12 +121,12 @@ def _check_schemes(surveys, trained, places):
         one, other = (next((letters[letter] for letter in group if letter in letters), None) for group in (some, others))
         if one and other:
             raise RunError(f'{places[other]}: the tag {other} is of another scheme than {one}, {places[one]}: write all in one')
-    with_begin = {split: survey for split, survey in surveys.items() if any(_place(tag) == 'B' for tag in survey.counts)}
-    ended = {split: any(_place(tag) in _ENDS for tag in survey.counts) for split, survey in with_begin.items()}
+    with_begin = {split: survey for split, survey in surveys.items() if any(_parse(tag).place == 'B' for tag in survey.counts)}
+    ended = {split: any(_parse(tag).place in _ENDS for tag in survey.counts) for split, survey in with_begin.items()}
     for split, survey in with_begin.items():
         if trained in ended and ended[split] != ended[trained]:
             ends, other = (split, trained) if ended[split] else (trained, split)
-            tag = next(tag for tag in surveys[ends].counts if _place(tag) in _ENDS)
+            tag = next(tag for tag in surveys[ends].counts if _parse(tag).place in _ENDS)
             raise RunError(
                 f'{surveys[ends].place(tag)}: the split {ends} marks the ends of spans, as {tag} does, the split {other} does '
                 'not: write all in one scheme'
@@ -134,13 +135,13 @@ def _check_schemes(surveys, trained, places):
         if faults := [*survey.faults(scheme)]:
             (tag, following), _, place = faults[0]
             count = sum(number for _, number, _ in faults)
-            more = f', as are {count - 1} others' if count > 1 else ''
+            more = f', and {count - 1} more are' if count > 1 else ''
             tf.logging.warning(
-                '%s: %s after %s is against the scheme %s%s: a span begins wherever a tag does not continue one, as in conlleval: '
-                'correct them if they are mistakes.',
+                '%s: %s after %s is against the scheme %s%s: a span begins wherever a tag does not continue one, as in '
+                'conlleval: correct them if they are mistakes.',
                 *(place, following, tag, scheme, more),
             )
 
 
-def _place(tag):
-    return (tags.parse(tag) or Tag()).place
+def _parse(tag):
+    return tags.parse(tag) or Tag()

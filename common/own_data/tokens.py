@@ -16,7 +16,7 @@ WORDS, BYTES = KINDS = ('words', 'bytes')
 _UNKNOWN = 1
 FIRST_WORD = 2  # Id; 0 is padding.
 _MAX_DISTINCT = 10**6
-_KNOWN_SHARE = 0.5  # Of the words; fewer are an alarm.
+KNOWN_SHARE = 0.5  # Of the words; fewer are an alarm.
 
 # (Unicode's general categories, as RE2 has them: letters, marks, numbers, separators.)
 _SPACES = r'[\s\pZ]+'
@@ -126,7 +126,7 @@ class WordCounts:
         """Returns the 'vocabulary', the most frequent words first, and its size with padding; warns if few words are in it."""
         vocabulary = self.most_common(params)
         share = known_share(vocabulary, self.words)
-        if self._are_tokens and share < _KNOWN_SHARE:
+        if self._are_tokens and share < KNOWN_SHARE:
             tf.logging.warning(
                 'Only %d %% of the words of the texts trained on are known: the others occur less than min_count=%d times, or '
                 'are beyond max_vocabulary=%d: change these, or set --hparams=tokens=bytes, as for texts without spaces '
@@ -145,6 +145,6 @@ def known_share(vocabulary: Sequence[str], words: Mapping[str, int]) -> float:
 
 def warn_of_unknown_words(vocabulary: Sequence[str], trained: WordCounts, other: WordCounts, place: str) -> None:
     """Warns if most words of other texts are unknown, unless those of the training texts are, which `describe` told."""
-    if known_share(vocabulary, trained.words) >= _KNOWN_SHARE:
+    if known_share(vocabulary, trained.words) >= KNOWN_SHARE:
         known = [word for word in vocabulary if any(map(str.isalnum, word))]
         warn_of_unknown('words of the texts', known, other.words, place)

@@ -12,7 +12,16 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.inference.outcome import outcome
 from estimator_trainer.common.inference.prediction import predict_split
 from estimator_trainer.common.inference.raw_predictor import example_predictor
-from estimator_trainer.common.report import classification, importance, mistakes, predicted, regression, rows, segmentation
+from estimator_trainer.common.report import (
+    classification,
+    importance,
+    mistakes,
+    predicted,
+    regression,
+    rows,
+    segmentation,
+    tagged,
+)
 from estimator_trainer.common.report.by_target import of_targets
 from estimator_trainer.common.report.importance import Importances
 from estimator_trainer.common.report.mistakes import Mistake
@@ -37,6 +46,8 @@ def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, A
         return _parts_of_targets(experiment, checkpoint)
     if is_segmentation(experiment.source.params.metadata):
         return _parts_of_masks(experiment, checkpoint, mistakes.MAX_MISTAKES)
+    if 'tags' in experiment.source.params.metadata:
+        return _parts_of_tags(experiment, checkpoint)
     experiment, threshold = decided(experiment, checkpoint), threshold_of(experiment, checkpoint)
     seen, found, names, worst, order = _examined(experiment, checkpoint, mistakes.MAX_MISTAKES)
     importances = _importances(experiment, checkpoint, found) if found else None
@@ -84,6 +95,18 @@ def _parts_of_targets(experiment, checkpoint):
     return {**_NONE, 'split': split, 'predicted_step': step, 'targets': targets, **_shown([], [])}
 
 
+def _parts_of_tags(experiment, checkpoint):
+    """Returns the variables of the page for tags of tokens: their figures, and the sentences with the most mistakes."""
+    names, split = experiment.source.params.metadata['tags'], experiment.options.predict_split
+    predictions = predict_split(experiment.estimator, experiment.source, split, checkpoint)
+    worst = tagged.Worst(mistakes.MAX_MISTAKES)
+    watched = worst.watch(make_bar(predictions, desc='Predicting', unit='ex', leave=False))
+    found = predicted.collect(tagged.of_tokens(watched, names), 0)
+    step = checkpoints.global_step(checkpoint)
+    facts = {'split': split, 'predicted_step': step, 'predicted': found}
+    return {**_NONE, **facts, **_figures(found, names), **_shown(worst.mistakes(), ['sentence'])}
+
+
 def parts_of_mistakes(experiment: Experiment, checkpoint: str, count: int) -> dict[str, Any]:
     """Returns the variables of the page for the examples of --predict_split with the largest losses, alone.
 
@@ -94,6 +117,8 @@ def parts_of_mistakes(experiment: Experiment, checkpoint: str, count: int) -> di
         raise UsageError('the worst mistakes are those of one target, and this run has several: see its report')
     if is_segmentation(experiment.source.params.metadata):
         return _parts_of_masks(experiment, checkpoint, count)
+    if 'tags' in experiment.source.params.metadata:
+        raise UsageError('the worst mistakes in tags are those of whole sentences: see the report of the run')
     _, found, _, worst, order = _examined(decided(experiment, checkpoint), checkpoint, count)
     return {'segmentation': None, 'classification': found and found.classes is not None, **_shown(worst, order)}
 

@@ -1,0 +1,56 @@
+"""The tags of tokens in a report: each token is an example of the figures, and the worst mistakes are sentences."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from estimator_trainer.common.inference.prediction import Prediction
+from estimator_trainer.common.report.mistakes import Mistake, place_of
+
+
+def of_tokens(predictions: Iterable[Prediction], names: Sequence[str]) -> Iterator[Prediction]:
+    """Yields a prediction of a class for each token of sentences, with the number of its tag as the label, if it is known."""
+    numbers = {name: number for number, name in enumerate(names)}
+    for prediction in predictions:
+        for tag, label in zip(_tags(prediction), prediction.label or ()):
+            yield Prediction({}, {'class': np.array(numbers[tag])}, label=numbers[label])
+
+
+class Worst:
+    """The sentences with the most wrong tags, at most `count`; of equal ones the first."""
+
+    def __init__(self, count: int):
+        self._count = count
+        self._found: list[tuple[int, Prediction]] = []
+
+    def watch(self, predictions: Iterable[Prediction]) -> Iterator[Prediction]:
+        """Yields the same predictions."""
+        for prediction in predictions:
+            if wrong := len(_wrong(prediction)):
+                self._found.append((wrong, prediction))
+                self._found.sort(key=lambda item: -item[0])
+                del self._found[self._count :]
+            yield prediction
+
+    def mistakes(self) -> list[Mistake]:
+        """Returns the sentences as the page shows them, with the labels and the predictions of the wrong tokens."""
+        return [_describe(prediction) for _, prediction in self._found]
+
+
+def _describe(prediction):
+    tags, wrong, tokens = _tags(prediction), _wrong(prediction), [*map(_text, prediction.values['tokens'])]
+    labels, predicted = (', '.join(f'{tokens[i]} {found[i]}' for i in wrong) for found in (prediction.label, tags))
+    detail = f'{len(wrong)} of {len(tags)} tokens'
+    return Mistake(place_of(prediction.fields), labels, predicted, detail, '', {'sentence': ' '.join(tokens)})
+
+
+def _wrong(prediction):
+    return [i for i, (tag, label) in enumerate(zip(_tags(prediction), prediction.label or ())) if tag != label]
+
+
+def _tags(prediction):
+    return [*map(_text, prediction.values['tags'])]
+
+
+def _text(value):
+    return value.decode(errors='replace') if isinstance(value, bytes) else value
