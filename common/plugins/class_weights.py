@@ -109,6 +109,8 @@ def no_classes_error(name: str, params: HParams) -> UsageError:
         return UsageError(f'{name} is for one class of each example, not for masks: omit it')
     if are_several(params.metadata):
         return UsageError(f'{name} is for a single target of classes, but --dataset={params.dataset} has several: omit it')
+    if 'tags' in params.metadata:
+        return UsageError(f'{name} is for a class of each example, but --dataset={params.dataset} has tags of tokens: omit it')
     if params.get('task') == 'regression':
         return UsageError(f'{name} is for classes, but the target of --dataset={params.dataset} is a number: omit it')
     return UsageError(f'{name}: --dataset={params.dataset} has no classes: no label named label, int [batch]')

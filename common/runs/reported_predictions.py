@@ -36,7 +36,17 @@ from estimator_trainer.common.targets import are_several, is_segmentation, targe
 _SHUFFLED = 1000  # Examples with which the importance of columns is measured.
 _BATCH = 256
 _MAX_COLUMNS = 12  # Of the examples with the worst mistakes.
-_NAMES = 'targets', 'segmentation', 'predicted', 'classification', 'regression', 'slices', 'importances', 'has_input_fn'
+_NAMES = (
+    'targets',
+    'segmentation',
+    'predicted',
+    'classification',
+    'regression',
+    'slices',
+    'importances',
+    'has_input_fn',
+    'is_tagged',
+)
 _NONE = dict.fromkeys(_NAMES)  # Of the page, which has either several targets or the others.
 
 
@@ -103,7 +113,7 @@ def _parts_of_tags(experiment, checkpoint):
     watched = worst.watch(make_bar(predictions, desc='Predicting', unit='ex', leave=False))
     found = predicted.collect(tagged.of_tokens(watched, names), 0)
     step = checkpoints.global_step(checkpoint)
-    facts = {'split': split, 'predicted_step': step, 'predicted': found}
+    facts = {'split': split, 'predicted_step': step, 'predicted': found, 'is_tagged': True}
     return {**_NONE, **facts, **_figures(found, names), **_shown(worst.mistakes(), ['sentence'])}
 
 
@@ -120,7 +130,8 @@ def parts_of_mistakes(experiment: Experiment, checkpoint: str, count: int) -> di
     if 'tags' in experiment.source.params.metadata:
         raise UsageError('the worst mistakes in tags are those of whole sentences: see the report of the run')
     _, found, _, worst, order = _examined(decided(experiment, checkpoint), checkpoint, count)
-    return {'segmentation': None, 'classification': found and found.classes is not None, **_shown(worst, order)}
+    none = {'segmentation': None, 'is_tagged': False}
+    return none | {'classification': found and found.classes is not None, **_shown(worst, order)}
 
 
 def _examined(experiment, checkpoint, count):
