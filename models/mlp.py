@@ -1,4 +1,4 @@
-"""A multilayer perceptron for tables and small images: classes, numbers, and several targets at once.
+"""A multilayer perceptron for tables, series and small images: classes, numbers, several targets at once, and forecasts.
 
     python trainer.py --model=mlp --dataset=mnist
 
@@ -15,7 +15,7 @@ from estimator_trainer.common.errors import UsageError, check_range, describe
 from estimator_trainer.common.ops.inputs import flat_inputs
 from estimator_trainer.common.ops.layers import dense_stack
 from estimator_trainer.common.ops.targets import target_metrics, target_outputs
-from estimator_trainer.common.targets import are_several
+from estimator_trainer.common.targets import FORECAST, are_several, is_forecast
 from estimator_trainer.hparams.build import HParams
 
 _TASKS = 'classification', 'regression'
@@ -25,7 +25,7 @@ OVERRIDABLE_HPARAMS = ('drop_rate',)
 
 def get_params() -> dict[str, Any]:
     return {
-        'task': 'classification',  # Or regression.
+        'task': 'classification',  # Or regression; of series, forecast.
         'hidden_units': [256, 128],
         'embedding_size': 8,  # Of each categorical column.
         'drop_rate': 0.0,
@@ -45,7 +45,7 @@ def model(
     For regression: {'value': float32 [batch]} and the squared error. If the metadata has 'target_mean' and 'target_std', the
     error is in standard deviations, and the output of the network is scaled and shifted accordingly.
 
-    Of several targets, see `target_outputs`.
+    Of several targets and forecasts, see `target_outputs`.
 
     `features` are float32 or int [batch, ...], `labels` is {'label': int32 [batch]}, float32 for regression, or None.
     """
@@ -53,7 +53,7 @@ def model(
     is_training = mode == tf.estimator.ModeKeys.TRAIN
     net = flat_inputs(features, params)
     net = dense_stack(net, params.hidden_units, is_training, batch_norm=params.batch_norm, drop_rate=params.drop_rate)
-    if labels is not None and not are_several(params.metadata):
+    if labels is not None and not are_several(params.metadata) and not is_forecast(params.metadata):
         _check_label(labels['label'], params)
     return target_outputs(features, labels, net, params)
 
@@ -63,8 +63,9 @@ def _check(params):
     check_range(params, 'embedding_size', 1)
     if not 0 <= params.drop_rate < 1:
         raise UsageError(f'drop_rate={params.drop_rate} must be at least 0 and less than 1')
-    if params.task not in _TASKS and not are_several(params.metadata):
-        raise UsageError(f'task={params.task} is not one of {", ".join(_TASKS)}')
+    known = (FORECAST,) if is_forecast(params.metadata) else _TASKS
+    if params.task not in known and not are_several(params.metadata):
+        raise UsageError(f'task={params.task} is not one of {", ".join(known)}')
 
 
 def _check_label(label, params):

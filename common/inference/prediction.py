@@ -21,7 +21,7 @@ from estimator_trainer.common.pipeline.input import label_batches, make_input_fn
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 from estimator_trainer.common.records import shards
 from estimator_trainer.common.records.elements import INFINITE, iterate, opened
-from estimator_trainer.common.targets import are_several, is_multilabel, is_segmentation, targets_of, with_key
+from estimator_trainer.common.targets import are_several, is_forecast, is_multilabel, is_segmentation, targets_of, with_key
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 
@@ -31,8 +31,8 @@ class Prediction:
     """The predictions {name: array} for one example, identified by `fields`, or its error.
 
     image is the example's feature of this name, float32 or uint8 [height, width, channels], if it has one; label is its label,
-    if that is known, {name: label} of several targets, [labels] of those that are 0 or 1 or of tokens, or a mask; inputs are
-    the features of an `input_fn` that are single values.
+    if that is known, {name: label} of several targets, [labels] of those that are 0 or 1 or of tokens, [horizon] of a forecast,
+    or a mask; inputs are the features of an `input_fn` that are single values.
     """
 
     fields: dict[str, Any]
@@ -62,6 +62,12 @@ class Prediction:
                 if type(number) is int and 0 <= number < len(names):
                     line[with_key(f'{name}_name', key)] = names[number]
         return line | _with_names(line, label_names)
+
+
+def by_time(line: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns a line for each time of a forecast, from the JSON values of its prediction: their lists have an item for each."""
+    lists = {name: value for name, value in line.items() if isinstance(value, list)}
+    return [{**line, **dict(zip(lists, items))} for items in zip(*lists.values())] or [line]
 
 
 def _with_names(line, label_names):
@@ -132,7 +138,7 @@ def read_labels(source: DataSource, split: str) -> Iterator[Any]:
     """Yields the label of each example of a split, in the order of `predict_split`; None, without end, where it is unknown.
 
     A label is a scalar, named label, or the only one besides the weight; {name: label} of several targets; [labels] of labels
-    that are 0 or 1, or of the tags of tokens, padded; a mask, int [height, width], of a segmentation.
+    that are 0 or 1, or of the tags of tokens, padded; a mask, int [height, width], of a segmentation; [horizon] of a forecast.
     """
     done = 0
     try:
@@ -151,7 +157,7 @@ def read_labels(source: DataSource, split: str) -> Iterator[Any]:
 
 def _label_names(specs, metadata):
     """Returns the names of the labels, of which there are several if there are as many targets."""
-    if is_segmentation(metadata):
+    if is_segmentation(metadata) or is_forecast(metadata):
         return ['label']
     if 'tags' in metadata:
         return ['tags'] if 'tags' in specs else []

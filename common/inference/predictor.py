@@ -102,7 +102,7 @@ class Predictor:
           ValueError: the names or shapes do not match the model, or a number does not fit its input's type.
         """
         batch, is_single = self.to_batch(inputs)
-        found = self.predict_batch(batch)
+        found = {**getattr(batch, 'fields', {}), **self.predict_batch(batch)}
         return {name: array[0] for name, array in found.items()} if is_single else found
 
     def to_batch(self, inputs: Any) -> tuple[dict[str, np.ndarray], bool]:

@@ -4,6 +4,7 @@ import functools
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference import pictures, rows
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.inference.signatures import DEFAULT, EXAMPLES, join, signatures_of
@@ -31,7 +32,22 @@ def make_predictor(
         )
     readers = source.module.cell_readers(source.params) if hasattr(source.module, 'cell_readers') else {}
     raw = rows.batch_maker(default.specs, readers) if source.takes_raw() else None
+    if raw and hasattr(source.module, 'take_rows'):
+        raw = _with_rows(source, raw)
     return make(default.specs, make_features=default.to_features, make_batch=raw, class_names=names)
+
+
+def _with_rows(source, make_batch):
+    """Returns a function as of `rows.batch_maker`, which also takes rows of which several are of one example."""
+
+    def make(inputs):
+        try:
+            found = source.module.take_rows(source.params, inputs)
+        except (UsageError, RunError) as error:
+            raise ValueError(str(error)) from None
+        return (rows.Batch(*found), False) if found else make_batch(inputs)
+
+    return make
 
 
 def example_predictor(estimator: tf.estimator.Estimator, source: DataSource, checkpoint_path: str) -> Predictor:

@@ -22,6 +22,14 @@ _LARGE = 3e38  # A float32 may be slightly larger.
 _NO_READERS: Mapping[str, Read] = types.MappingProxyType({})
 
 
+class Batch(dict[str, np.ndarray]):
+    """The arrays of the inputs, and `fields`, {name: array [batch, ...]}, which tell what the examples are of."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], fields: Mapping[str, np.ndarray]):
+        super().__init__(arrays)
+        self.fields = fields
+
+
 def make_batch(inputs: Any, specs: Specs, readers: Mapping[str, Read] = _NO_READERS) -> tuple[dict[str, np.ndarray], bool]:
     """Converts rows to arrays.
 

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, describe
+from estimator_trainer.common.targets import WINDOW_SCALE
 from estimator_trainer.hparams.build import HParams
 
 _WORD_SIZE = 64
@@ -15,7 +16,7 @@ _MAX_TABLES = 64  # A variable per column would take a minute to build where the
 
 
 def flat_inputs(features: Mapping[str, tf.Tensor], params: HParams) -> tf.Tensor:
-    """Returns all features, in the order of their names, as float32 [batch, columns].
+    """Returns all features, in the order of their names, as float32 [batch, columns]; not the scale of forecasts.
 
     Args:
       features: float, flattened; int [batch, ...], categories, each column of which has an embedding of the size
@@ -25,7 +26,8 @@ def flat_inputs(features: Mapping[str, tf.Tensor], params: HParams) -> tf.Tensor
     Raises:
       UsageError: a feature is of another type, or the metadata lacks its sizes.
     """
-    return tf.concat([_input(i, name, features[name], params) for i, name in enumerate(sorted(features))], 1)
+    names = sorted(name for name in features if name != WINDOW_SCALE)
+    return tf.concat([_input(i, name, features[name], params) for i, name in enumerate(names)], 1)
 
 
 def _input(i, name, feature, params):

@@ -6,12 +6,14 @@ with the split. Those that rank examples compare scores as float16, as `estimato
 
 from collections.abc import Mapping
 import functools
+from typing import Any
 import warnings
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.ops.metrics import RANKS, make_counts, rank, scores_of
+from estimator_trainer.common.targets import BASELINES
 
 _MAX_COUNTED = 1000  # Classes with counts of each pair: 8 MB.
 _MAX_RANKED = 20  # Classes with counts of each score: a megabyte each.
@@ -33,7 +35,8 @@ def scores(labels: Mapping[str, tf.Tensor], predictions: Mapping[str, tf.Tensor]
         'probabilities', float [batch, labels]; of several targets, with the same _KEY.
 
     Returns:
-      {name: (value, update_op)} as in tf.metrics, see `class_scores`, `number_scores` and `label_scores`; with the same _KEY.
+      {name: (value, update_op)} as in tf.metrics, see `class_scores`, `number_scores`, `label_scores` and, if there is a label
+      'baselines', `forecast_scores`; with the same _KEY.
     """
     found: dict[str, tuple] = {}
     for name in labels:
@@ -49,6 +52,8 @@ def _of_target(end, labels, predictions):
     probabilities, value = predictions.get(f'probabilities{end}'), predictions.get(f'value{end}')
     if not isinstance(label, tf.Tensor):
         return {}
+    if f'baselines{end}' in labels and value is not None:
+        return forecast_scores(label, value, labels[f'baselines{end}'])
     has_matrix = probabilities is not None and probabilities.shape.rank == 2
     if label.dtype.is_integer and label.shape.rank == 2 and has_matrix and f'predicted{end}' in predictions:
         return label_scores(label, probabilities, weights)
@@ -268,6 +273,35 @@ def number_scores(labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor 
             _accumulate('ranks', [2 ** (31 - _CUT)], (bits // 2**_CUT)[:, None], tf.ones_like(errors)),
         ]
     return _pairs(kept, _number_values)
+
+
+def forecast_scores(labels: tf.Tensor, predictions: tf.Tensor, baselines: tf.Tensor) -> dict[str, tuple]:
+    """Returns scores of forecasts, and of what costs nothing: the last value, and that of the same time last season.
+
+    - mean_absolute_error, rmse: the mean of |error|, and the square root of that of error², over all steps.
+    - last_value_mean_absolute_error, last_value_rmse; last_season_mean_absolute_error, last_season_rmse: the baselines'.
+
+    Args:
+      labels, predictions: float [batch, horizon].
+      baselines: float [batch, 2, horizon].
+
+    Returns:
+      {name: (value, update_op)}, the values float scalars, NaN without examples.
+    """
+    found = tf.cast(tf.concat([predictions[:, None], baselines], 1), tf.float64)
+    errors = tf.abs(found - tf.cast(labels[:, None], tf.float64))
+    terms = tf.reduce_sum(tf.stack([tf.ones_like(errors), errors, errors**2]), [1, 3])
+    with tf.variable_scope(None, 'scores'):
+        return _pairs([_accumulate('sums', [3, 1 + len(BASELINES)], tf.range(3)[:, None], terms)], _forecast_values)
+
+
+def _forecast_values(sums):
+    """Returns {name: score} for the sums of `forecast_scores`."""
+    counts, absolute, squares = sums
+    found: dict[str, Any] = {}
+    for i, name in enumerate(('', *(f'{baseline}_' for baseline in BASELINES))):
+        found |= {f'{name}mean_absolute_error': absolute[i] / counts[i], f'{name}rmse': np.sqrt(squares[i] / counts[i])}
+    return found
 
 
 def _moments(values, weights):

@@ -14,8 +14,10 @@ from estimator_trainer.common.ops.classification import (
 from estimator_trainer.common.targets import (
     CLASSIFICATION,
     REGRESSION,
+    WINDOW_SCALE,
     Target,
     are_several,
+    is_forecast,
     is_multilabel,
     targets_of,
 )
@@ -39,6 +41,8 @@ def target_outputs(
     Of labels that apply or not, together: 'probabilities', float32 [batch, labels], from sigmoids, and 'predicted', int64
     [batch, labels], 1 from 0.5 on; the loss is the mean of the labels' cross-entropies.
 
+    Of a forecast: 'value', float32 [batch, horizon]; the loss is the mean squared error, in standard deviations of the window.
+
     Args:
       features, labels: those of `model`. A label is 'label', int [batch] or float [batch], or int [batch, labels], 0 or 1.
       net: float32 [batch, units], what the linear layers take.
@@ -51,6 +55,8 @@ def target_outputs(
       (predictions, loss), the latter float32 [batch], or {key: loss} of several targets; None without labels.
     """
     embedding = net if embedding is None else embedding
+    if is_forecast(params.metadata):
+        return _forecast_outputs(features, labels, tf.layers.dense(net, params.horizon, **dense))
     if is_multilabel(params.metadata):
         return _label_outputs(labels, tf.layers.dense(net, len(params.metadata['targets']), **dense), embedding, params)
     predictions: dict[str, tf.Tensor] = {}
@@ -82,6 +88,14 @@ def _head(target, features, labels, logits, embedding):
     if own is None:
         return predictions, None
     return predictions, tf.square(output - (tf.cast(own['label'], tf.float32) - target.mean) / target.std)
+
+
+def _forecast_outputs(features, labels, output):
+    mean, scale = tf.split(features[WINDOW_SCALE], 2, axis=1)
+    predictions = {'value': output * scale + mean}
+    if labels is None:
+        return predictions, None
+    return predictions, tf.reduce_mean(tf.square(output - (labels['label'] - mean) / scale), 1)
 
 
 def _label_outputs(labels, logits, embedding, params):
@@ -142,6 +156,8 @@ def target_metrics(labels: Tensors, predictions: Tensors, params: HParams) -> di
     Of classes, those of `classification_metrics`; of numbers, mean_absolute_error and rmse; with several targets, their names
     end with the key of the target, as accuracy_KEY. Of labels that apply or not: accuracy, the share of right ones of all.
     """
+    if is_forecast(params.metadata):
+        return _number_metrics(labels, predictions, None)
     if is_multilabel(params.metadata):
         weight = labels.get('weight')
         weights = weight if weight is None else weight[:, None] * tf.ones_like(predictions['probabilities'])

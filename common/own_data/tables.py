@@ -119,6 +119,44 @@ class _Columnar:
             raise RunError(f'{self.path}: is corrupt: {" ".join(str(error).split())}: restore it') from None
 
 
+class _Rows:
+    """Rows in memory; see `blocks.Table`."""
+
+    path, unit = 'the rows', ROW
+
+    def __init__(self, table: pa.Table):
+        columns = [name for name in table.column_names if not pa.types.is_nested(table.schema.field(name).type)]
+        self._table = table.select(columns)
+        self.header = columns
+
+    def blocks(self) -> Iterator[Block]:
+        """Yields all rows."""
+        yield Block(Position(), [_texts(column.combine_chunks()) for column in self._table.columns])
+
+
+def open_rows(rows: Any) -> Table | None:
+    """Returns rows of a program as a table: a DataFrame, a table of Arrow, a dict of columns, a list of dicts.
+
+    Returns:
+      None if it is none of these.
+
+    Raises:
+      RunError: Arrow has no type for a column.
+    """
+    try:
+        if hasattr(rows, 'iloc') and hasattr(rows, 'columns'):
+            return _Rows(pa.Table.from_pandas(rows.rename(columns=str), preserve_index=False))
+        if isinstance(rows, pa.Table) or hasattr(rows, '__arrow_c_stream__'):
+            return _Rows(pa.table(rows))
+        if isinstance(rows, dict) and rows:
+            return _Rows(pa.table({str(name): pa.array(values) for name, values in rows.items()}))
+        if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
+            return _Rows(pa.Table.from_pylist(rows))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise RunError(f'the rows cannot be read: {" ".join(str(error).split())}') from None
+    return None
+
+
 def _texts(array):
     """Returns the values of an Arrow array of any plain type as texts: '' for null, dates and times as in ISO 8601."""
     kind = array.type

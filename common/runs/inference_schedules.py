@@ -13,7 +13,7 @@ from estimator_trainer.common.files import atomic_path, dumps
 from estimator_trainer.common.inference.contact_sheet import ContactSheet
 from estimator_trainer.common.inference.input_files import open_files
 from estimator_trainer.common.inference.predicted_masks import MaskFiles
-from estimator_trainer.common.inference.prediction import Prediction, predict_files, predict_split
+from estimator_trainer.common.inference.prediction import Prediction, by_time, predict_files, predict_split
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.size import count_examples
@@ -21,11 +21,13 @@ from estimator_trainer.common.runs import chosen_checkpoint
 from estimator_trainer.common.runs.decision import decided
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import checkpoints
-from estimator_trainer.common.targets import class_names_of, is_segmentation, label_names_of
+from estimator_trainer.common.targets import class_names_of, is_forecast, is_segmentation, label_names_of
 
 
 def predict(experiment: Experiment) -> dict[str, Any]:
     """Writes one JSON object per line for each example of a split, or of the files of --input, to the file of --predictions.
+
+    Of a forecast, there is a line for each time.
 
     An unreadable or unparsable example of a file has an `error` in place of predictions; the result counts them.
     """
@@ -70,7 +72,9 @@ def write_predictions(
                 sheet.add(prediction)
             if masks and not prediction.error:
                 prediction = masks.save(prediction)
-            file.write(dumps(prediction.to_json(class_names, label_names)) + '\n')
+            line = prediction.to_json(class_names, label_names)
+            for item in by_time(line) if is_forecast(metadata) else [line]:
+                file.write(dumps(item) + '\n')
         if not total:
             raise UsageError(f'--input={options.input}: has no examples')
         if len(errors) == total:

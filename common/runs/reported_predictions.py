@@ -14,6 +14,7 @@ from estimator_trainer.common.inference.prediction import predict_split
 from estimator_trainer.common.inference.raw_predictor import example_predictor
 from estimator_trainer.common.report import (
     classification,
+    forecasts,
     importance,
     mistakes,
     predicted,
@@ -31,21 +32,14 @@ from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.reported_reasons import explain
 from estimator_trainer.common.runs.reported_slices import Seen, raw_columns, read_records, sampled, slices_of
 from estimator_trainer.common.storage import checkpoints
-from estimator_trainer.common.targets import are_several, is_segmentation, targets_of
+from estimator_trainer.common.targets import are_several, is_forecast, is_segmentation, targets_of
 
 _SHUFFLED = 1000  # Examples with which the importance of columns is measured.
 _BATCH = 256
 _MAX_COLUMNS = 12  # Of the examples with the worst mistakes.
 _NAMES = (
-    'targets',
-    'segmentation',
-    'predicted',
-    'classification',
-    'regression',
-    'slices',
-    'importances',
-    'has_input_fn',
-    'is_tagged',
+    *('targets', 'segmentation', 'forecasts', 'predicted', 'classification', 'regression', 'slices', 'importances'),
+    *('has_input_fn', 'is_tagged'),
 )
 _NONE = dict.fromkeys(_NAMES)  # Of the page, which has either several targets or the others.
 
@@ -58,6 +52,8 @@ def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, A
         return _parts_of_masks(experiment, checkpoint, mistakes.MAX_MISTAKES)
     if 'tags' in experiment.source.params.metadata:
         return _parts_of_tags(experiment, checkpoint)
+    if is_forecast(experiment.source.params.metadata):
+        return _parts_of_forecasts(experiment, checkpoint)
     experiment, threshold = decided(experiment, checkpoint), threshold_of(experiment, checkpoint)
     seen, found, names, worst, order = _examined(experiment, checkpoint, mistakes.MAX_MISTAKES)
     importances = _importances(experiment, checkpoint, found) if found else None
@@ -117,11 +113,21 @@ def _parts_of_tags(experiment, checkpoint):
     return {**_NONE, **facts, **_figures(found, names), **_shown(worst.mistakes(), ['sentence'])}
 
 
+def _parts_of_forecasts(experiment, checkpoint):
+    """Returns the variables of the page for forecasts."""
+    source, split = experiment.source, experiment.options.predict_split
+    predictions = predict_split(experiment.estimator, source, split, checkpoint)
+    bar = make_bar(predictions, desc='Predicting', unit='ex', leave=False)
+    found = forecasts.figures(bar, source.params.metadata)
+    step = checkpoints.global_step(checkpoint)
+    return {**_NONE, 'split': split, 'predicted_step': step, 'forecasts': found, **_shown([], [])}
+
+
 def parts_of_mistakes(experiment: Experiment, checkpoint: str, count: int) -> dict[str, Any]:
     """Returns the variables of the page for the examples of --predict_split with the largest losses, alone.
 
     Raises:
-      UsageError: there are several targets, each of which has mistakes of its own.
+      UsageError: there are several targets, each of which has mistakes of its own, or forecasts.
     """
     if are_several(experiment.source.params.metadata):
         raise UsageError('the worst mistakes are those of one target, and this run has several: see its report')
@@ -129,6 +135,8 @@ def parts_of_mistakes(experiment: Experiment, checkpoint: str, count: int) -> di
         return _parts_of_masks(experiment, checkpoint, count)
     if 'tags' in experiment.source.params.metadata:
         raise UsageError('the worst mistakes in tags are those of whole sentences: see the report of the run')
+    if is_forecast(experiment.source.params.metadata):
+        raise UsageError('the worst mistakes are those of single predictions, and this run forecasts series: see its report')
     _, found, _, worst, order = _examined(decided(experiment, checkpoint), checkpoint, count)
     none = {'segmentation': None, 'is_tagged': False}
     return none | {'classification': found and found.classes is not None, **_shown(worst, order)}

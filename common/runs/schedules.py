@@ -13,7 +13,7 @@ from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.files import to_json
 from estimator_trainer.common.inference.prediction import predict_split
 from estimator_trainer.common.monitoring import hparams_tab
-from estimator_trainer.common.runs import chosen_checkpoint, decision, saved_dataset, saved_flags
+from estimator_trainer.common.runs import baselines, chosen_checkpoint, decision, saved_dataset, saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.export_schedule import export
 from estimator_trainer.common.runs.find_learning_rate import find_learning_rate
@@ -122,7 +122,9 @@ def evaluate(experiment: Experiment, checkpoint_path: str | None = None) -> dict
     output_dir = experiment.estimator.model_dir
     if not checkpoint_path:
         decision.warn_of_metrics(experiment.source.params)
-        return chosen_checkpoint.use(output_dir, experiment.options.checkpoint, functools.partial(evaluate, experiment))
+        found = chosen_checkpoint.use(output_dir, experiment.options.checkpoint, functools.partial(evaluate, experiment))
+        baselines.warn(found)
+        return found
     result: dict[str, Any] = {}
     for evaluator in experiment.evaluators:
         metrics = evaluator.evaluate(checkpoint_path)
@@ -163,7 +165,9 @@ def _train_and_evaluate(experiment):
 
 
 def _with_best(experiment, result):
-    return chosen_checkpoint.with_best(result, experiment.estimator.model_dir, vars(experiment.options))
+    found = chosen_checkpoint.with_best(result, experiment.estimator.model_dir, vars(experiment.options))
+    baselines.warn(found.get('best', found))
+    return found
 
 
 def _has_missed_an_evaluation(experiment):

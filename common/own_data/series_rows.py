@@ -1,0 +1,243 @@
+"""The rows of a table as series: the columns by their roles, and the values of each group in the order of time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError, UsageError, listed, show
+from estimator_trainer.common.own_data import series_time
+from estimator_trainer.common.own_data.blocks import Table
+from estimator_trainer.common.own_data.cells import is_missing, missing_values, to_numbers
+from estimator_trainer.common.own_data.columns import Settings
+from estimator_trainer.common.own_data.description import Feature, of_kind
+from estimator_trainer.common.own_data.encoding import style_of
+from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, NUMERIC, TARGET
+from estimator_trainer.common.own_data.series_time import Step
+from estimator_trainer.common.own_data.split_rows import BadRows
+from estimator_trainer.common.own_data.splits import SplitFile
+from estimator_trainer.common.own_data.survey import Column, survey
+from estimator_trainer.hparams.build import HParams
+from estimator_trainer.hparams.text import nearest
+
+TIME, GROUP = 'time', 'group'  # Kinds of columns, besides TARGET and NUMERIC.
+_MAX_DISTINCT = 10**5
+_SHOWN = 5
+
+
+class Series(NamedTuple):
+    """The rows of a group, in the order of time.
+
+    Attributes:
+      times: int64 [n], ascending; see `series_time`.
+      values: float64 [n, columns], the target first, then the other columns of numbers, NaN where these are missing.
+      lines: int [n], where the rows are in the file.
+    """
+
+    times: np.ndarray
+    values: np.ndarray
+    lines: np.ndarray
+
+
+def find_columns(table: Table, params: HParams) -> tuple[list[Feature], list[str]]:
+    """Returns the columns by their roles, {'name', 'kind', ...}, and the names of those that are ignored.
+
+    The first is that of the time, with its 'order'; then the group's, if there is one, the target's, and other columns of
+    numbers, which may have a 'style'.
+
+    Raises:
+      UsageError: a column is missing, has two roles, or can be read in two ways.
+      RunError: the cells of the time or the target are no times or no numbers.
+    """
+    roles = _find_roles(table, params)
+    kinds = {name: CATEGORICAL if role == GROUP else None for name in table.header if name for role in [roles.get(name)]}
+    settings = Settings(_MAX_DISTINCT, missing_values(params.missing), params.decimal, params.dates)
+    whole = SplitFile(table.path, ('train',))
+    found = survey(table, whole, 'train', kinds, (), [*roles], settings, BadRows(0))[0]
+    columns, ignored = [], []
+    for name in sorted(found, key=lambda name: [TIME, GROUP, TARGET, None].index(roles.get(name))):
+        column, role = found[name], roles.get(name)
+        if role == GROUP:
+            columns.append({'name': name, 'kind': GROUP})
+        elif role == TIME:
+            columns.append({'name': name, 'kind': TIME, 'order': _order_of(table, column)})
+        elif role == TARGET or column.kind == NUMERIC:
+            columns.append({'name': name, 'kind': role or NUMERIC, **_style(table, column)})
+        else:
+            ignored.append(name)
+    return columns, ignored
+
+
+def _find_roles(table, params):
+    roles: dict[str, str] = {}
+    for role in (TIME, TARGET, GROUP):
+        name = params[role]
+        if not name and role != GROUP:
+            shown = listed([*filter(None, table.header)], 20)
+            raise UsageError(f'--hparams={role}=COLUMN is required; {table.path} has the columns: {shown}')
+        if name and name not in table.header:
+            shown = listed([*filter(None, table.header)], 20)
+            raise UsageError(f'{role}={name}: {table.path} has no such column{nearest(name, table.header)}; it has: {shown}')
+        if name in roles:
+            raise UsageError(f'{role}={name}: the column is also the {roles[name]}: name another')
+        if name:
+            roles[name] = role
+    return roles
+
+
+def _order_of(table, column):
+    reading, place = column.reading, f'{table.path}: column {column.name}'
+    if reading and reading.wrong:
+        raise UsageError(f'{place}: {reading.wrong}')
+    is_plain = bool(reading) and not reading.style and column.profile.is_integer
+    values = [*column.values.counts()] if not is_plain else []
+    order = series_time.find_order(reading.order if reading else '', is_plain, values)
+    if order is None or column.kind == DATE and column.profile.evidence.first_unread:
+        line, cell = column.profile.evidence.first_unread or column.profile.evidence.first or (1, 'a number with decimals')
+        raise RunError(
+            f'{table.path}: {table.unit} {line}: column {column.name}: {show(cell)} is no time: write times as 2024-12-31, '
+            '2024-12-31 23:00, 2024-12 or as integers'
+        )
+    return order
+
+
+def _style(table: Table, column: Column) -> dict[str, Any]:
+    """Returns {'style'} of a column of numbers that are not written as programs do; raises an error if they are none."""
+    place, reading, profile = f'{table.path}: column {column.name}', column.reading, column.profile
+    if reading and reading.wrong:
+        raise UsageError(f'{place}: {reading.wrong}')
+    if not column.is_number or profile.evidence.first_unread:
+        line, cell = profile.evidence.first_unread or profile.evidence.first or (1, '')
+        raise RunError(
+            f'{table.path}: {table.unit} {line}: column {column.name}: {show(cell)} is not a number: correct it, or name it '
+            'with --hparams=missing=[...] if the column is no target'
+        )
+    if reading and reading.style and profile.evidence.first:
+        line, cell = profile.evidence.first
+        value = reading.style.number(cell)
+        tf.logging.warning('%s: the cells are read as numbers, such as %s in line %s as %s.', place, show(cell), line, value)
+    if reading and not reading.style and profile.may_be_thousands:
+        text = '%s: points are read as decimal points: if 1.234 is 1234, give --hparams=decimal=comma.'
+        tf.logging.warning(text, place)
+    style = reading.style if reading else None
+    return {'style': {'decimal': style.decimal, 'affixes': [*style.affixes]}} if style else {}
+
+
+def read(table: Table, columns: Sequence[Feature], missing: Sequence[str] = ()) -> dict[str, Series]:
+    """Returns {group: Series} of a table, in the order of the groups' first rows; the group is '' without such a column.
+
+    Args:
+      columns: as of `find_columns`.
+      missing: further texts of missing cells.
+
+    Raises:
+      UsageError: a column is missing.
+      RunError: a cell is wrong or missing, where it must not be, or a group has two values for a time; the message names the
+        file and the line.
+    """
+    if lacking := [column['name'] for column in columns if column['name'] not in table.header]:
+        raise UsageError(f'{table.path}: has no column {", ".join(lacking)}, which a forecast requires')
+    parts = [*_parts(table, columns, missing_values(missing))]
+    if not parts:
+        raise RunError(f'{table.path}: has no rows')
+    times, values, lines = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    encoded = pa.chunked_array([part[3] for part in parts]).combine_chunks().dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    order = np.lexsort([times, codes])
+    places = np.split(order, np.cumsum(np.bincount(codes))[:-1])
+    found = dict(zip(encoded.dictionary.to_pylist(), (Series(times[one], values[one], lines[one]) for one in places)))
+    _check_distinct(table, columns, found)
+    return found
+
+
+def _parts(table, columns, missing) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, Any]]:
+    """Yields times, values, lines and groups of the rows of each block that are not empty."""
+    for block in table.blocks():
+        for fault in block.faults.values():
+            raise RunError(f'{fault}: correct it')
+        rows = block.filled
+        if not len(rows):
+            continue
+        lines = np.array([block.line(int(row)) for row in rows])
+        cells = {column['name']: block.columns[table.header.index(column['name'])].take(pa.array(rows)) for column in columns}
+        (time,) = of_kind(columns, TIME)
+        times, are_known = series_time.to_times(cells[time['name']], time['order'])
+        _refuse(table, time, cells, lines, ~are_known, 'is no time')
+        groups: Any = pa.array([''] * len(rows), pa.string())
+        for group in of_kind(columns, GROUP):
+            groups = cells[group['name']]
+            _refuse(table, group, cells, lines, is_missing(groups, missing), 'names no group')
+        numbers = [*of_kind(columns, TARGET), *of_kind(columns, NUMERIC)]
+        yield times, np.stack([_numbers(table, one, cells, lines, missing) for one in numbers], 1), lines, groups
+
+
+def _numbers(table, column, cells, lines, missing):
+    texts = cells[column['name']]
+    values, are_missing = to_numbers(texts, style_of(column)), is_missing(texts, missing)
+    values[are_missing] = np.nan
+    if column['kind'] == TARGET:
+        _refuse(table, column, cells, lines, np.isnan(values), 'is no number: a target must not be missing')
+    _refuse(table, column, cells, lines, np.isnan(values) & ~are_missing, 'is no number')
+    return values
+
+
+def _refuse(table, column, cells, lines, are_wrong, reason):
+    """Raises RunError if some cells are wrong; it names the first one."""
+    if are_wrong.any():
+        first = int(are_wrong.argmax())
+        text = (
+            f'{table.path}: {table.unit} {lines[first]}: column {column["name"]}: {show(cells[column["name"]][first].as_py())}'
+        )
+        others = int(are_wrong.sum()) - 1
+        raise RunError(f'{text} {reason}{f", and {others} other rows" if others else ""}: correct it, or remove the row')
+
+
+def _check_distinct(table, columns, found):
+    (time,), groups = of_kind(columns, TIME), of_kind(columns, GROUP)
+    for group, series in found.items():
+        same = np.flatnonzero(np.diff(series.times) == 0)
+        if len(same):
+            first, second = series.lines[same[0] : same[0] + 2]
+            when = Step(series_time.TIME, 1, order=time['order'], has_clock=True).texts(series.times[same[:1]])[0]
+            cure = (
+                'remove one' if groups else 'remove one, or name the column that tells them apart with --hparams=group=COLUMN'
+            )
+            raise RunError(
+                f'{table.path}: {table.unit}s {first} and {second}: {label(columns, group)}has two values for {when}: {cure}'
+            )
+
+
+def label(columns: Sequence[Feature], group: str) -> str:
+    """Returns a group for messages, as 'store a '; '' without such a column."""
+    found = of_kind(columns, GROUP)
+    return f'{found[0]["name"]} {group} ' if found else ''
+
+
+def check_regular(table: Table, columns: Sequence[Feature], found: Mapping[str, Series], step: Step) -> None:
+    """Raises RunError if a group has a gap, or a time off the interval; the message names the file and the line."""
+    for group, series in found.items():
+        counts = step.between(series.times)
+        wrong = np.flatnonzero(counts != 1)
+        if not len(wrong):
+            continue
+        first = int(wrong[0])
+        before, now = step._replace(has_clock=step.has_clock or step.order != series_time.INTEGER).texts(
+            series.times[first : first + 2]
+        )
+        place = f'{table.path}: {table.unit} {series.lines[first + 1]}: {label(columns, group)}has {now} after {before}'
+        others = f', and {len(wrong) - 1} other gaps' if len(wrong) > 1 else ''
+        if counts[first] >= 2 and counts[first] == np.round(counts[first]):
+            raise RunError(
+                f'{place}: {counts[first] - 1:.0f} times between are missing{others}: add a row for each, as with 0 for a day '
+                f'without sales; the interval is {step.describe()}'
+            )
+        raise RunError(
+            f'{place}, which is no multiple of {step.describe()}, the interval of most rows{others}: correct it, or remove it'
+        )
+
+
+def names(groups: Sequence[str]) -> str:
+    """Returns some groups for messages."""
+    return listed(groups, _SHOWN)

@@ -1,0 +1,213 @@
+"""Windows of series: past values, and the next ones to forecast; split by time, never by chance, with two baselines."""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.own_data import series_rows
+from estimator_trainer.common.own_data.description import Feature, of_kind
+from estimator_trainer.common.own_data.moments import Moments
+from estimator_trainer.common.own_data.schema import NUMERIC, TARGET
+from estimator_trainer.common.own_data.series_rows import Series
+from estimator_trainer.common.own_data.series_time import Step
+from estimator_trainer.hparams.build import HParams
+
+_LEAST_SCALE = 0.1  # Of the median standard deviation of the training windows.
+
+
+class Cut(NamedTuple):
+    """The first time of the evaluation, the number of times from there on, and that of all times."""
+
+    time: int
+    held_out: int
+    times: int
+
+
+def find_cut(found: Mapping[str, Series], params: HParams) -> Cut | None:
+    """Returns where the evaluation begins: it has the last eval_share of the distinct times of all groups; None without it."""
+    if not params.eval_share:
+        return None
+    times = np.unique(np.concatenate([series.times for series in found.values()]))
+    held_out = min(max(round(params.eval_share * len(times)), params.horizon), len(times) - 1)
+    return Cut(int(times[len(times) - held_out]), held_out, len(times))
+
+
+@dataclasses.dataclass(frozen=True)
+class Windows(Sequence[dict[str, Any]]):
+    """The windows of series as features for `records.encode`.
+
+    Attributes:
+      series: {group: Series}.
+      places: (group, index of the last past row) of each window.
+      window, horizon: the numbers of past and of future rows.
+      season: the number of rows of a season.
+      has_future: whether the future rows exist.
+    """
+
+    series: Mapping[str, Series]
+    places: Sequence[tuple[str, int]]
+    window: int
+    horizon: int
+    season: int
+    has_future: bool = True
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, number: int) -> dict[str, Any]:  # type: ignore[override]
+        group, last = self.places[number]
+        series, begin = self.series[group], last + 1
+        found = {'past': series.values[begin - self.window : begin], 'time': int(series.times[last])}
+        if not self.has_future:
+            return found
+        return found | {'future': series.values[begin : begin + self.horizon, 0], 'baselines': np.stack(self.baselines(number))}
+
+    def baselines(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the last value, and that of the same time last season or, if unknown, the last; float64 [horizon] each."""
+        group, last = self.places[number]
+        target = self.series[group].values[:, 0]
+        steps = np.arange(1, self.horizon + 1)
+        before = last + steps - self.season * -(-steps // self.season)
+        return np.full(self.horizon, target[last]), np.where(before >= 0, target[before], target[last])
+
+    def future_times(self, number: int) -> np.ndarray:
+        """Returns the times of the future rows, int64 [horizon]."""
+        group, last = self.places[number]
+        return self.series[group].times[last + 1 : last + 1 + self.horizon]
+
+
+def all_windows(found: Mapping[str, Series], params: HParams, season: int) -> Windows:
+    """Returns the windows with a future of all groups, one from each row on."""
+    sizes = {group: len(series.times) for group, series in found.items()}
+    places = [(group, last) for group, size in sizes.items() for last in range(params.window - 1, size - params.horizon)]
+    return Windows(found, places, params.window, params.horizon, season)
+
+
+def split_windows(windows: Windows, cut: Cut | None) -> dict[str, Windows]:
+    """Returns {split: Windows}: the future of training windows ends before the cut, that of the others begins there."""
+    if cut is None:
+        return {'train': windows}
+    firsts = np.array([windows.series[group].times[last + 1] for group, last in windows.places])
+    ends = np.array([windows.series[group].times[last + windows.horizon] for group, last in windows.places])
+    chosen = {'train': np.flatnonzero(ends < cut.time), 'eval': np.flatnonzero(firsts >= cut.time)}
+    return {
+        split: dataclasses.replace(windows, places=[windows.places[number] for number in numbers.tolist()])
+        for split, numbers in chosen.items()
+    }
+
+
+def last_windows(found: Mapping[str, Series], params: HParams) -> Windows:
+    """Returns the window at the end of each group that has enough rows: the future is unknown."""
+    places = [(group, len(series.times) - 1) for group, series in found.items() if len(series.times) >= params.window]
+    return Windows(found, places, params.window, params.horizon, 1, has_future=False)
+
+
+def check_lengths(path: str, columns: Sequence[Feature], found: Mapping[str, Series], params: HParams) -> None:
+    """Warns of groups with too few rows for a window with its future; raises RunError if all have too few."""
+    rows = params.window + params.horizon
+    short = [group for group, series in found.items() if len(series.times) < rows]
+    if len(short) == len(found):
+        longest = max(len(series.times) for series in found.values())
+        raise RunError(
+            f'{path}: no series has {rows} rows, as window={params.window} and horizon={params.horizon} require: the longest '
+            f'has {longest}: lower window or horizon'
+        )
+    if short:
+        tf.logging.warning(
+            '%s: %d of %d series have fewer than window + horizon = %d rows and are skipped: %s.',
+            *(
+                path,
+                len(short),
+                len(found),
+                rows,
+                series_rows.names([series_rows.label(columns, one).strip() for one in short]),
+            ),
+        )
+
+
+def check_constant(path: str, columns: Sequence[Feature], found: Mapping[str, Series]) -> None:
+    """Warns of groups whose target never changes; raises RunError if none does."""
+    constant = [group for group, series in found.items() if np.ptp(series.values[:, 0]) == 0]
+    (target,) = of_kind(columns, TARGET)
+    if len(constant) == len(found):
+        raise RunError(f'{path}: column {target["name"]} never changes in any series: there is nothing to forecast')
+    if constant:
+        shown = series_rows.names([series_rows.label(columns, group).strip() for group in constant])
+        text = '%s: column %s never changes in %d of %d series: the last value forecasts these: %s.'
+        tf.logging.warning(text, path, target['name'], len(constant), len(found), shown)
+
+
+def describe(
+    path: str, columns: Sequence[Feature], splits: Mapping[str, Windows], step: Step, cut: Cut | None, season: int
+) -> dict[str, Any]:
+    """Returns the metadata, see datasets/series.py; its statistics are of the training part only.
+
+    Raises:
+      RunError: a split has no windows.
+    """
+    for split, windows in splits.items():
+        if not windows.places:
+            when = f' {"from" if split == "eval" else "before"} {step.texts([cut.time])[0]} on' if cut else ''
+            raise RunError(
+                f'{path}: no series has a window for the split {split}{when}: lower window or horizon, or change eval_share'
+            )
+    trained = splits['train']
+    parts = [one if cut is None else Series(*(part[one.times < cut.time] for part in one)) for one in trained.series.values()]
+    inputs = of_kind(columns, NUMERIC)
+    moments: list[Moments] = [Moments() for _ in inputs]
+    for part in parts:
+        for i, one in enumerate(moments):
+            one.update(part.values[:, i + 1])
+    described = iter(moments)
+    facts = [{**one, 'mean': (of := next(described)).mean, 'std': of.std} if one['kind'] == NUMERIC else one for one in columns]
+    times = np.concatenate([part.times for part in parts])
+    return {
+        'task': 'forecast',
+        'columns': facts,
+        'step': step._asdict(),
+        'season_length': season,
+        'cycles': step.cycles(int(np.ptp(times))),
+        'least_scale': _LEAST_SCALE * _median_scale(parts, trained.window),
+    }
+
+
+def _median_scale(parts, window):
+    """Returns the median of the standard deviations of training windows; 1 if no window changes."""
+    views = [np.lib.stride_tricks.sliding_window_view(part.values[:, 0], window) for part in parts if len(part.times) >= window]
+    scales = np.concatenate([view.std(axis=1) for view in views])
+    return float(np.median(scales[scales > 0])) if (scales > 0).any() else 1.0
+
+
+def summarize(
+    path: str, facts: Mapping[str, Any], splits: Mapping[str, Windows], cut: Cut | None, ignored: Sequence[str], given: int
+) -> str:
+    """Returns what was found and decided, for people; given is the season of the hyper-parameters, 0 for the usual one."""
+    step, series = Step(**facts['step']), next(iter(splits.values())).series
+    names = {kind: [one['name'] for one in of_kind(facts['columns'], kind)] for kind in (series_rows.GROUP, TARGET, NUMERIC)}
+    ends = [time for one in series.values() for time in one.times[[0, -1]]]
+    first, last = step.texts([min(ends), max(ends)])
+    groups = ''.join(f' of {name}' for name in names[series_rows.GROUP])
+    inputs = [f'the past of {", ".join([*names[TARGET], *names[NUMERIC]])}', *(['the calendar'] if facts['cycles'] else [])]
+    season = facts['season_length']
+    how = 'as given' if given else 'the usual ones of this interval'
+    rows = {
+        'interval': step.describe(),
+        'target': names[TARGET][0],
+        'inputs': ', '.join(inputs),
+        'ignored': ', '.join(ignored),
+        'season': f'{season} rows, {how}' if season > 1 else 'none: season= gives its number of rows',
+        **{split: f'{len(windows):,} windows{_where(split, step, cut)}' for split, windows in splits.items()},
+    }
+    head = f'{path}: {len(series):,} series{groups}, from {first} to {last}'
+    return '\n'.join([head, *(f'{name:<9} {text}' for name, text in rows.items() if text)]) + '\n'
+
+
+def _where(split, step, cut):
+    if cut is None:
+        return ''
+    when = step.texts([cut.time])[0]
+    return f', whose forecasts end before {when}' if split == 'train' else f', whose forecasts begin at {when} or later'

@@ -1,0 +1,264 @@
+"""Your own series: forecasts from a table with a column of times, a column of numbers, and perhaps one of groups.
+
+--hparams=table_file=sales.csv,time=date,target=sales,group=store,window=30,horizon=7 learns from the last 30 rows of a store to
+predict the next 7 values. The last share of the time is held out for evaluation; see docs/series.md.
+"""
+
+from collections.abc import Iterator
+import os
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError, UsageError, check_range
+from estimator_trainer.common.files import read_json, write, write_json
+from estimator_trainer.common.own_data import dates, numbers, series_features, series_rows, series_time, series_windows
+from estimator_trainer.common.own_data.conversions import once
+from estimator_trainer.common.own_data.description import of_kind
+from estimator_trainer.common.own_data.series_time import Step
+from estimator_trainer.common.own_data.series_windows import Windows
+from estimator_trainer.common.own_data.split_rows import read_summary
+from estimator_trainer.common.own_data.splits import fingerprint, log_outdated
+from estimator_trainer.common.own_data.tables import SUFFIXES, open_rows, open_table
+from estimator_trainer.common.records import records
+from estimator_trainer.common.targets import BASELINES
+from estimator_trainer.hparams.build import HParams
+
+INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in SUFFIXES)
+PARSED_ONCE = True
+parse_batch = series_features.parse_batch
+raw_specs = series_features.raw_specs
+from_raw = series_features.from_raw
+input_parts = series_features.input_parts
+
+
+def get_params() -> dict[str, Any]:
+    return {
+        'table_file': '',  # CSV, Parquet, Arrow (Feather) or JSON Lines.
+        'time': '',  # The column of dates or times.
+        'target': '',  # The column to forecast.
+        'group': '',  # A column whose values are series of their own, such as stores; without it, the table is one series.
+        'window': 30,  # Past rows that a forecast is made from.
+        'horizon': 7,  # Future rows that are forecast.
+        'season': 0,  # Rows of a season, of the second baseline; 0 for the usual one of the interval, such as 7 of days.
+        'eval_share': 0.2,  # Of the times, the last ones.
+        'missing': [],  # Texts of missing cells, in addition to empty ones, NA, N/A, NaN, null, None, ? and the like.
+        'decimal': '',  # point or comma: what decimals follow; inferred if a column tells.
+        'dates': '',  # dmy or mdy: the order of dates such as 03/04/2024; inferred if a column tells.
+        'task': '',  # Set by the metadata.
+    }
+
+
+def prepare(data_dir: str, params: HParams) -> None:
+    """Converts the table to TFRecord files of windows, once for each state of the file and of the hyper-parameters."""
+    _check(params)
+    directory = _directory(data_dir, params)
+    path = os.path.join(directory, 'warnings.json')
+    once(path, records.is_written(directory), lambda: _convert(directory, params))
+
+
+def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
+    """Returns the facts about the training part.
+
+    Returns:
+      task: forecast.
+      columns: a list of {'name', 'kind'}, of the kinds time, which has its 'order', group, target, and numeric, which has
+        'mean' and 'std'; the last two may have a 'style'.
+      step: the interval, the fields of `series_time.Step`.
+      season_length: the number of rows of a season.
+      cycles: those of the calendar that are learned, {'period', in days, 'harmonics'}.
+      least_scale: the least divisor of a window.
+    """
+    return read_json(os.path.join(_directory(data_dir, params), 'metadata.json'))
+
+
+def summary(data_dir: str, params: HParams) -> str:
+    """Returns what was found in the table, where it is cut, and what was decided."""
+    return read_summary(_directory(data_dir, params))
+
+
+def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
+    """Returns serialized examples: 'past', 'time', and 'future' and 'baselines', the labels; see `series_windows.Windows`."""
+    known = ('train', 'eval') if params.eval_share else ('train',)
+    if split not in known:
+        raise UsageError(f'--dataset=series has no split {split}, but {" and ".join(known)}: --input takes other files')
+    return records.read(_directory(data_dir, params), split)
+
+
+def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
+    """Yields the group of each window of a split, the times that it forecasts, and the baselines."""
+    del data_dir
+    columns = params.metadata['columns']
+    found = series_rows.read(open_table(params.table_file), columns, params.missing)
+    cut = series_windows.find_cut(found, params)
+    windows = series_windows.split_windows(series_windows.all_windows(found, params, params.metadata['season_length']), cut)[
+        split
+    ]
+    for number, (group, _) in enumerate(windows.places):
+        times = Step(**params.metadata['step']).texts(windows.future_times(number))
+        baselines = {name: values.tolist() for name, values in zip(BASELINES, windows.baselines(number))}
+        yield {**_fields(columns, group, times), **baselines}
+
+
+def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
+    """Yields ({'group', 'time': the next times}, record) for the last window of each group; an error if it has too few rows."""
+    yield from _last(open_table(path), params)
+
+
+def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
+    """Yields ({'group', 'time'}, record) for each window with a future, of groups with enough rows."""
+    table = open_table(path)
+    columns, found, step = _known(table, params)
+    series_windows.check_lengths(path, columns, found, params)
+    windows = series_windows.all_windows(found, params, params.metadata['season_length'])
+    for number, (group, _) in enumerate(windows.places):
+        yield _fields(columns, group, step.texts(windows.future_times(number))), records.encode(windows[number])
+
+
+def take_rows(params: HParams, rows: Any) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]] | None:
+    """Returns the raw inputs of the last window of each group in rows of a program, and its 'group' and next times, 'time'.
+
+    Args:
+      rows: a DataFrame of pandas or polars, a table of Arrow, a list of dicts, or a dict of columns.
+
+    Returns:
+      None if they are none of these, but raw inputs themselves.
+
+    Raises:
+      RunError, UsageError: a column is missing, a cell is wrong, or a group has too few rows.
+    """
+    time, *others = params.metadata['columns']
+    names = [column['name'] for column in others if column['kind'] != series_rows.GROUP]
+    first = rows[0] if isinstance(rows, list) and rows else rows
+    if isinstance(first, dict) and _is_window(first, names[0], time['name'], first is rows):
+        return None
+    table = open_rows(rows)
+    if table is None:
+        return None
+    columns, found, step = _known(table, params)
+    windows = series_windows.last_windows(found, params)
+    if len(windows) < len(found):
+        raise next(error for _, error in _last(table, params) if isinstance(error, RunError))
+    past = np.stack([windows[number]['past'] for number in range(len(windows))]).astype(np.float32)
+    ends = [int(series.times[-1]) for series in found.values()]
+    arrays = {name: past[:, :, i] for i, name in enumerate(names)}
+    arrays |= (
+        {time['name']: np.array([text.encode() for text in step.texts(ends)], object)} if params.metadata['cycles'] else {}
+    )
+    fields = [_fields(columns, group, step.texts(step.after(end, params.horizon))) for group, end in zip(found, ends)]
+    return arrays, {name: np.array([one[name] for one in fields], object) for name in fields[0]}
+
+
+def _is_window(row: dict[str, Any], target: str, time: str, are_columns: bool) -> bool:
+    """Whether a dict has raw inputs, with the past in one item, rather than a row, or columns of rows."""
+    past: Any = row.get(target)
+    return np.ndim(past) != int(are_columns) or are_columns and (time not in row or isinstance(row[time], (str, bytes)))
+
+
+def _last(table, params):
+    columns, found, step = _known(table, params)
+    windows = series_windows.last_windows(found, params)
+    encoded = {group: records.encode(windows[number]) for number, (group, _) in enumerate(windows.places)}
+    for group, series in found.items():
+        if group in encoded:
+            yield _fields(columns, group, step.texts(step.after(int(series.times[-1]), params.horizon))), encoded[group]
+        else:
+            has = f'{series_rows.label(columns, group)}has {len(series.times)} rows'
+            error = RunError(f'{table.path}: {has}, but window={params.window} requires {params.window}: give more of its past')
+            yield _fields(columns, group, []), error
+
+
+def _known(table, params):
+    """Returns the columns, {group: Series} and the interval of rows of a trained model's kind."""
+    columns, step = params.metadata['columns'], Step(**params.metadata['step'])
+    found = series_rows.read(table, columns, params.missing)
+    series_rows.check_regular(table, columns, found, step)
+    return columns, found, step
+
+
+def _fields(columns, group, times):
+    return {**({'group': group} if of_kind(columns, series_rows.GROUP) else {}), **({'time': times} if times else {})}
+
+
+def _check(params):
+    for name in ('window', 'horizon'):
+        check_range(params, name, 1)
+    check_range(params, 'season', 0)
+    check_range(params, 'eval_share', 0, 0.9)
+    for name, choices in (('decimal', numbers.DECIMALS), ('dates', (dates.DMY, dates.MDY))):
+        if params[name] not in ('', *choices):
+            raise UsageError(f'{name}={params[name]} must be {" or ".join(choices)}')
+    if params.folds:
+        raise UsageError(
+            f'folds={params.folds}: --dataset=series is split by time, and folds would mix past and future: omit the folds; '
+            'eval_share gives the last share of the time that is evaluated on'
+        )
+    if params.train_split != 'train':
+        raise UsageError(
+            f'train_split={params.train_split}: --dataset=series trains on the times before the evaluation: omit it'
+        )
+    path = params.table_file
+    if not path:
+        raise UsageError('--hparams=table_file=PATH is required: a table with a column of times')
+    if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
+        what = 'is a directory' if tf.io.gfile.exists(path) else 'there is no such file'
+        raise UsageError(f'--hparams=table_file={path}: {what}: give one table, which is split by time')
+
+
+def _directory(data_dir, params):
+    names = ('time', 'target', 'group', 'window', 'horizon', 'season', 'eval_share', 'missing', 'decimal', 'dates')
+    key = fingerprint(params.table_file, [params.table_file], [params[name] for name in names])
+    return os.path.join(data_dir, f'series-{key}')
+
+
+def _convert(directory: str, params: HParams) -> None:
+    path = params.table_file
+    table = open_table(path, [params.time, params.target, params.group])
+    columns, ignored = series_rows.find_columns(table, params)
+    if ignored:
+        tf.logging.warning('%s: the columns %s are ignored: they are no numbers.', path, ', '.join(ignored))
+    found = series_rows.read(table, columns, params.missing)
+    step = series_time.find_step([series.times for series in found.values()], columns[0]['order'])
+    if step is None:
+        series_windows.check_lengths(path, columns, found, params)
+        raise RunError(f'{path}: no series has two times: is group={params.group} the column that tells series apart?')
+    series_rows.check_regular(table, columns, found, step)
+    series_windows.check_lengths(path, columns, found, params)
+    series_windows.check_constant(path, columns, found)
+    cut, season = series_windows.find_cut(found, params), params.season or step.season()
+    splits = series_windows.split_windows(series_windows.all_windows(found, params, season), cut)
+    facts = series_windows.describe(path, columns, splits, step, cut, season)
+    _warn_of_season(path, splits, season)
+    _warn_of_new(path, columns, splits)
+    tf.io.gfile.makedirs(directory)
+    write_json(os.path.join(directory, 'metadata.json'), facts)
+    text = series_windows.summarize(path, facts, splits, cut, ignored, params.season)
+    write(os.path.join(directory, 'summary.txt'), text)
+    records.write(directory, splits, fingerprint=os.path.basename(directory))
+    log_outdated(directory, path)
+
+
+def _warn_of_season(path: str, splits: dict[str, Windows], season: int) -> None:
+    """Warns of windows of the evaluation that begin before a whole season is known."""
+    last = splits.get('eval', splits['train'])
+    count = sum(place + 1 < season for _, place in last.places)
+    if count:
+        text = '%s: %d of %d windows have less than a season of %d rows before them: there, the last value is that baseline.'
+        tf.logging.warning(text, path, count, len(last), season)
+
+
+def _warn_of_new(path, columns, splits):
+    """Warns of groups that are evaluated on, but not learned from."""
+    trained = {group for group, _ in splits['train'].places}
+    new = (
+        [group for group in dict.fromkeys(group for group, _ in splits['eval'].places) if group not in trained]
+        if ('eval' in splits)
+        else []
+    )
+    if new:
+        shown = series_rows.names([series_rows.label(columns, group).strip() for group in new])
+        text = (
+            '%s: %d series have windows in the split eval only: %s. The model knows no groups, and forecasts them like others.'
+        )
+        tf.logging.warning(text, path, len(new), shown)
