@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError, check_range
+from estimator_trainer.common.errors import RunError, UsageError, check_range, listed
 from estimator_trainer.common.files import read_json, write, write_json
 from estimator_trainer.common.own_data import dates, numbers, series_features, series_rows, series_time, series_windows
 from estimator_trainer.common.own_data.conversions import once
@@ -110,7 +110,7 @@ def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], b
     """Yields ({'group', 'time'}, record) for each window with a future, of groups with enough rows."""
     table = open_table(path)
     columns, found, step = _known(table, params)
-    series_windows.check_lengths(path, columns, found, params)
+    series_windows.check(path, columns, found, params)
     windows = series_windows.all_windows(found, params, params.metadata['season_length'])
     for number, (group, _) in enumerate(windows.places):
         yield _fields(columns, group, step.texts(windows.future_times(number))), records.encode(windows[number])
@@ -164,8 +164,8 @@ def _last(table, params):
         if group in encoded:
             yield _fields(columns, group, step.texts(step.after(int(series.times[-1]), params.horizon))), encoded[group]
         else:
-            has = f'{series_rows.label(columns, group)}has {len(series.times)} rows'
-            error = RunError(f'{table.path}: {has}, but window={params.window} requires {params.window}: give more of its past')
+            has = f'{series_rows.label(columns, group)}{len(series.times)} rows, but window={params.window} requires as many'
+            error = RunError(f'{table.path}: {has}: give more of its past')
             yield _fields(columns, group, []), error
 
 
@@ -221,16 +221,14 @@ def _convert(directory: str, params: HParams) -> None:
     found = series_rows.read(table, columns, params.missing)
     step = series_time.find_step([series.times for series in found.values()], columns[0]['order'])
     if step is None:
-        series_windows.check_lengths(path, columns, found, params)
         raise RunError(f'{path}: no series has two times: is group={params.group} the column that tells series apart?')
     series_rows.check_regular(table, columns, found, step)
-    series_windows.check_lengths(path, columns, found, params)
-    series_windows.check_constant(path, columns, found)
+    series_windows.check(path, columns, found, params)
     cut, season = series_windows.find_cut(found, params), params.season or step.season()
     splits = series_windows.split_windows(series_windows.all_windows(found, params, season), cut)
     facts = series_windows.describe(path, columns, splits, step, cut, season)
     _warn_of_season(path, splits, season)
-    _warn_of_new(path, columns, splits)
+    _warn_of_new(path, splits)
     tf.io.gfile.makedirs(directory)
     write_json(os.path.join(directory, 'metadata.json'), facts)
     text = series_windows.summarize(path, facts, splits, cut, ignored, params.season)
@@ -248,17 +246,10 @@ def _warn_of_season(path: str, splits: dict[str, Windows], season: int) -> None:
         tf.logging.warning(text, path, count, len(last), season)
 
 
-def _warn_of_new(path, columns, splits):
+def _warn_of_new(path: str, splits: dict[str, Windows]) -> None:
     """Warns of groups that are evaluated on, but not learned from."""
-    trained = {group for group, _ in splits['train'].places}
-    new = (
-        [group for group in dict.fromkeys(group for group, _ in splits['eval'].places) if group not in trained]
-        if ('eval' in splits)
-        else []
-    )
+    groups = {split: dict.fromkeys(group for group, _ in windows.places) for split, windows in splits.items()}
+    new = [group for group in groups.get('eval', ()) if group not in groups['train']]
     if new:
-        shown = series_rows.names([series_rows.label(columns, group).strip() for group in new])
-        text = (
-            '%s: %d series have windows in the split eval only: %s. The model knows no groups, and forecasts them like others.'
-        )
-        tf.logging.warning(text, path, len(new), shown)
+        text = '%s: some series have windows in the split eval only: %s. The model knows no groups, and forecasts them like others.'
+        tf.logging.warning(text, path, listed(new, 5))

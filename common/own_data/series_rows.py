@@ -14,7 +14,7 @@ from estimator_trainer.common.own_data.cells import is_missing, missing_values, 
 from estimator_trainer.common.own_data.columns import Settings
 from estimator_trainer.common.own_data.description import Feature, of_kind
 from estimator_trainer.common.own_data.encoding import style_of
-from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, NUMERIC, TARGET
+from estimator_trainer.common.own_data.schema import CATEGORICAL, NUMERIC, TARGET
 from estimator_trainer.common.own_data.series_time import Step
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
@@ -24,7 +24,8 @@ from estimator_trainer.hparams.text import nearest
 
 TIME, GROUP = 'time', 'group'  # Kinds of columns, besides TARGET and NUMERIC.
 _MAX_DISTINCT = 10**5
-_SHOWN = 5
+_CORRECT = 'correct it, or remove the row'
+_FIRST_DATE, _LAST_DATE = 19000101, 21991231  # As integers.
 
 
 class Series(NamedTuple):
@@ -55,7 +56,7 @@ def find_columns(table: Table, params: HParams) -> tuple[list[Feature], list[str
     kinds = {name: CATEGORICAL if role == GROUP else None for name in table.header if name for role in [roles.get(name)]}
     settings = Settings(_MAX_DISTINCT, missing_values(params.missing), params.decimal, params.dates)
     whole = SplitFile(table.path, ('train',))
-    found = survey(table, whole, 'train', kinds, (), [*roles], settings, BadRows(0))[0]
+    found = survey(table, whole, 'train', kinds, (), [*roles], settings, BadRows(1))[0]
     columns, ignored = [], []
     for name in sorted(found, key=lambda name: [TIME, GROUP, TARGET, None].index(roles.get(name))):
         column, role = found[name], roles.get(name)
@@ -64,7 +65,7 @@ def find_columns(table: Table, params: HParams) -> tuple[list[Feature], list[str
         elif role == TIME:
             columns.append({'name': name, 'kind': TIME, 'order': _order_of(table, column)})
         elif role == TARGET or column.kind == NUMERIC:
-            columns.append({'name': name, 'kind': role or NUMERIC, **_style(table, column)})
+            columns.append({'name': name, 'kind': role or NUMERIC, **_style(table, column, role == TARGET)})
         else:
             ignored.append(name)
     return columns, ignored
@@ -87,41 +88,47 @@ def _find_roles(table, params):
     return roles
 
 
-def _order_of(table, column):
-    reading, place = column.reading, f'{table.path}: column {column.name}'
+def _order_of(table: Table, column: Column) -> str:
+    """Returns the order of the column of times; raises an error if its cells are no times."""
+    reading, place, profile = column.reading, f'{table.path}: column {column.name}', column.profile
+    if not profile.num_present:
+        raise RunError(f'{table.path}: has no rows')
     if reading and reading.wrong:
         raise UsageError(f'{place}: {reading.wrong}')
-    is_plain = bool(reading) and not reading.style and column.profile.is_integer
+    is_plain = bool(reading) and not reading.style and profile.is_integer
     values = [*column.values.counts()] if not is_plain else []
     order = series_time.find_order(reading.order if reading else '', is_plain, values)
-    if order is None or column.kind == DATE and column.profile.evidence.first_unread:
-        line, cell = column.profile.evidence.first_unread or column.profile.evidence.first or (1, 'a number with decimals')
-        raise RunError(
-            f'{table.path}: {table.unit} {line}: column {column.name}: {show(cell)} is no time: write times as 2024-12-31, '
-            '2024-12-31 23:00, 2024-12 or as integers'
-        )
-    return order
+    if order == series_time.INTEGER and _FIRST_DATE <= column.numbers.min and column.numbers.max <= _LAST_DATE:
+        raise RunError(f'{place}: {column.numbers.min:.0f} seems to be a date: write it as 2024-12-31')
+    if order and not profile.evidence.first_unread or order == series_time.MONTH_ORDER:
+        return order
+    if profile.evidence.first_unread and reading:
+        line, cell = profile.evidence.first_unread
+        place = f'{table.path}: {table.unit} {line}: column {column.name}'
+    else:
+        cell = next((cell for cell in values if not series_time.is_month(cell)), values[0])
+    raise RunError(f'{place}: {show(cell)} is no time: write times as 2024-12-31, 2024-12-31 23:00, 2024-12 or as integers')
 
 
-def _style(table: Table, column: Column) -> dict[str, Any]:
+def _style(table: Table, column: Column, is_target: bool) -> dict[str, Any]:
     """Returns {'style'} of a column of numbers that are not written as programs do; raises an error if they are none."""
     place, reading, profile = f'{table.path}: column {column.name}', column.reading, column.profile
     if reading and reading.wrong:
         raise UsageError(f'{place}: {reading.wrong}')
-    if not column.is_number or profile.evidence.first_unread:
+    if not reading or not column.is_number or profile.evidence.first_unread:
         line, cell = profile.evidence.first_unread or profile.evidence.first or (1, '')
+        cure = '' if is_target else f', or read it as missing with --hparams=missing=[{cell}]'
         raise RunError(
-            f'{table.path}: {table.unit} {line}: column {column.name}: {show(cell)} is not a number: correct it, or name it '
-            'with --hparams=missing=[...] if the column is no target'
+            f'{table.path}: {table.unit} {line}: column {column.name}: {show(cell)} is not a number: correct it{cure}'
         )
-    if reading and reading.style and profile.evidence.first:
+    if reading.style and profile.evidence.first:
         line, cell = profile.evidence.first
         value = reading.style.number(cell)
         tf.logging.warning('%s: the cells are read as numbers, such as %s in line %s as %s.', place, show(cell), line, value)
-    if reading and not reading.style and profile.may_be_thousands:
+    if not reading.style and profile.may_be_thousands:
         text = '%s: points are read as decimal points: if 1.234 is 1234, give --hparams=decimal=comma.'
         tf.logging.warning(text, place)
-    style = reading.style if reading else None
+    style = reading.style
     return {'style': {'decimal': style.decimal, 'affixes': [*style.affixes]}} if style else {}
 
 
@@ -164,11 +171,11 @@ def _parts(table, columns, missing) -> Iterator[tuple[np.ndarray, np.ndarray, np
         cells = {column['name']: block.columns[table.header.index(column['name'])].take(pa.array(rows)) for column in columns}
         (time,) = of_kind(columns, TIME)
         times, are_known = series_time.to_times(cells[time['name']], time['order'])
-        _refuse(table, time, cells, lines, ~are_known, 'is no time')
+        _refuse(table, time, cells, lines, ~are_known, f'is no time: {_CORRECT}')
         groups: Any = pa.array([''] * len(rows), pa.string())
         for group in of_kind(columns, GROUP):
             groups = cells[group['name']]
-            _refuse(table, group, cells, lines, is_missing(groups, missing), 'names no group')
+            _refuse(table, group, cells, lines, is_missing(groups, missing), f'names no group: {_CORRECT}')
         numbers = [*of_kind(columns, TARGET), *of_kind(columns, NUMERIC)]
         yield times, np.stack([_numbers(table, one, cells, lines, missing) for one in numbers], 1), lines, groups
 
@@ -178,8 +185,8 @@ def _numbers(table, column, cells, lines, missing):
     values, are_missing = to_numbers(texts, style_of(column)), is_missing(texts, missing)
     values[are_missing] = np.nan
     if column['kind'] == TARGET:
-        _refuse(table, column, cells, lines, np.isnan(values), 'is no number: a target must not be missing')
-    _refuse(table, column, cells, lines, np.isnan(values) & ~are_missing, 'is no number')
+        _refuse(table, column, cells, lines, np.isnan(values), 'is no number: a target must not be missing: write it')
+    _refuse(table, column, cells, lines, np.isnan(values) & ~are_missing, f'is no number: {_CORRECT}')
     return values
 
 
@@ -190,8 +197,7 @@ def _refuse(table, column, cells, lines, are_wrong, reason):
         text = (
             f'{table.path}: {table.unit} {lines[first]}: column {column["name"]}: {show(cells[column["name"]][first].as_py())}'
         )
-        others = int(are_wrong.sum()) - 1
-        raise RunError(f'{text} {reason}{f", and {others} other rows" if others else ""}: correct it, or remove the row')
+        raise RunError(f'{text} {reason}{_more(int(are_wrong.sum()), "rows like this")}')
 
 
 def _check_distinct(table, columns, found):
@@ -200,44 +206,48 @@ def _check_distinct(table, columns, found):
         same = np.flatnonzero(np.diff(series.times) == 0)
         if len(same):
             first, second = series.lines[same[0] : same[0] + 2]
-            when = Step(series_time.TIME, 1, order=time['order'], has_clock=True).texts(series.times[same[:1]])[0]
             cure = (
                 'remove one' if groups else 'remove one, or name the column that tells them apart with --hparams=group=COLUMN'
             )
             raise RunError(
-                f'{table.path}: {table.unit}s {first} and {second}: {label(columns, group)}has two values for {when}: {cure}'
+                f'{table.path}: {table.unit}s {first} and {second}: {label(columns, group)}two values for '
+                f'{_text(time["order"], series.times[same[0]])}: {cure}'
             )
 
 
 def label(columns: Sequence[Feature], group: str) -> str:
-    """Returns a group for messages, as 'store a '; '' without such a column."""
+    """Returns a group for messages, as 'store a: '; '' without such a column."""
     found = of_kind(columns, GROUP)
-    return f'{found[0]["name"]} {group} ' if found else ''
+    return f'{found[0]["name"]} {group}: ' if found else ''
 
 
 def check_regular(table: Table, columns: Sequence[Feature], found: Mapping[str, Series], step: Step) -> None:
     """Raises RunError if a group has a gap, or a time off the interval; the message names the file and the line."""
-    for group, series in found.items():
-        counts = step.between(series.times)
-        wrong = np.flatnonzero(counts != 1)
-        if not len(wrong):
-            continue
-        first = int(wrong[0])
-        before, now = step._replace(has_clock=step.has_clock or step.order != series_time.INTEGER).texts(
-            series.times[first : first + 2]
-        )
-        place = f'{table.path}: {table.unit} {series.lines[first + 1]}: {label(columns, group)}has {now} after {before}'
-        others = f', and {len(wrong) - 1} other gaps' if len(wrong) > 1 else ''
-        if counts[first] >= 2 and counts[first] == np.round(counts[first]):
-            raise RunError(
-                f'{place}: {counts[first] - 1:.0f} times between are missing{others}: add a row for each, as with 0 for a day '
-                f'without sales; the interval is {step.describe()}'
-            )
+    counts = {group: step.between(series.times) for group, series in found.items()}
+    wrong = {group: np.flatnonzero(of_group != 1) for group, of_group in counts.items()}
+    total, rows = sum(map(len, wrong.values())), sum(map(len, counts.values()))
+    if 2 * total > rows:
         raise RunError(
-            f'{place}, which is no multiple of {step.describe()}, the interval of most rows{others}: correct it, or remove it'
+            f'{table.path}: the times have no common interval: only {rows - total} of {rows} rows follow the one before by '
+            f'{step.describe()}: write a row for each hour, day or month'
         )
+    for group, series in found.items():
+        if not len(wrong[group]):
+            continue
+        first = int(wrong[group][0])
+        before, now = (_text(step.order, time) for time in series.times[first : first + 2])
+        place = f'{table.path}: {table.unit} {series.lines[first + 1]}: {label(columns, group)}{now} comes after {before}'
+        more, missing = _more(total, 'gaps in all'), counts[group][first] - 1
+        if missing >= 1 and missing == np.round(missing):
+            are = f'{missing:.0f} times are' if missing > 1 else 'a time is'
+            cure = 'add a row for each, as with 0 where nothing was sold'
+            raise RunError(f'{place}: {are} missing: {cure}; the interval is {step.describe()}{more}')
+        raise RunError(f'{place}, which does not fit {step.describe()}, the interval of other rows: correct or remove it{more}')
 
 
-def names(groups: Sequence[str]) -> str:
-    """Returns some groups for messages."""
-    return listed(groups, _SHOWN)
+def _text(order, time):
+    return Step(series_time.TIME, 1, order=order, has_clock=bool(time % series_time.DAY)).texts([time])[0]
+
+
+def _more(count, what):
+    return f' ({count:,} {what})' if count > 1 else ''

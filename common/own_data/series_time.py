@@ -111,7 +111,12 @@ def find_order(order: str, is_integer: bool, values: Sequence[str]) -> str | Non
     """
     if order or is_integer:
         return order or INTEGER
-    return MONTH_ORDER if values and all(map(_YEAR_MONTH.fullmatch, values)) else None
+    return MONTH_ORDER if values and all(map(is_month, values)) else None
+
+
+def is_month(cell: str) -> bool:
+    """Whether a cell is a month as 2024-12."""
+    return bool(_YEAR_MONTH.fullmatch(cell))
 
 
 def to_times(texts: Any, order: str) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.errors import RunError, listed
 from estimator_trainer.common.own_data import series_rows
 from estimator_trainer.common.own_data.description import Feature, of_kind
 from estimator_trainer.common.own_data.moments import Moments
@@ -16,6 +16,7 @@ from estimator_trainer.common.own_data.series_rows import Series
 from estimator_trainer.common.own_data.series_time import Step
 from estimator_trainer.hparams.build import HParams
 
+_SHOWN = 5
 _LEAST_SCALE = 0.1  # Of the median standard deviation of the training windows.
 
 
@@ -106,39 +107,26 @@ def last_windows(found: Mapping[str, Series], params: HParams) -> Windows:
     return Windows(found, places, params.window, params.horizon, 1, has_future=False)
 
 
-def check_lengths(path: str, columns: Sequence[Feature], found: Mapping[str, Series], params: HParams) -> None:
-    """Warns of groups with too few rows for a window with its future; raises RunError if all have too few."""
+def check(path: str, columns: Sequence[Feature], found: Mapping[str, Series], params: HParams) -> None:
+    """Warns of groups with too few rows for a window with its future, or with one value; raises RunError if all are such."""
     rows = params.window + params.horizon
-    short = [group for group, series in found.items() if len(series.times) < rows]
-    if len(short) == len(found):
+    long = {group: series for group, series in found.items() if len(series.times) >= rows}
+    if not long:
         longest = max(len(series.times) for series in found.values())
         raise RunError(
             f'{path}: no series has {rows} rows, as window={params.window} and horizon={params.horizon} require: the longest '
             f'has {longest}: lower window or horizon'
         )
-    if short:
-        tf.logging.warning(
-            '%s: %d of %d series have fewer than window + horizon = %d rows and are skipped: %s.',
-            *(
-                path,
-                len(short),
-                len(found),
-                rows,
-                series_rows.names([series_rows.label(columns, one).strip() for one in short]),
-            ),
-        )
-
-
-def check_constant(path: str, columns: Sequence[Feature], found: Mapping[str, Series]) -> None:
-    """Warns of groups whose target never changes; raises RunError if none does."""
-    constant = [group for group, series in found.items() if np.ptp(series.values[:, 0]) == 0]
+    if short := [group for group in found if group not in long]:
+        text = '%s: %d of %d series have fewer than window + horizon = %d rows and are skipped: %s.'
+        tf.logging.warning(text, path, len(short), len(found), rows, listed(short, _SHOWN))
     (target,) = of_kind(columns, TARGET)
-    if len(constant) == len(found):
+    constant = [group for group, series in long.items() if np.ptp(series.values[:, 0]) == 0]
+    if len(constant) == len(long):
         raise RunError(f'{path}: column {target["name"]} never changes in any series: there is nothing to forecast')
     if constant:
-        shown = series_rows.names([series_rows.label(columns, group).strip() for group in constant])
         text = '%s: column %s never changes in %d of %d series: the last value forecasts these: %s.'
-        tf.logging.warning(text, path, target['name'], len(constant), len(found), shown)
+        tf.logging.warning(text, path, target['name'], len(constant), len(found), listed(constant, _SHOWN))
 
 
 def describe(
@@ -151,9 +139,9 @@ def describe(
     """
     for split, windows in splits.items():
         if not windows.places:
-            when = f' {"from" if split == "eval" else "before"} {step.texts([cut.time])[0]} on' if cut else ''
             raise RunError(
-                f'{path}: no series has a window for the split {split}{when}: lower window or horizon, or change eval_share'
+                f'{path}: no series has a window for the split {split}{_where(split, step, cut)}: lower window or horizon, or '
+                'change eval_share'
             )
     trained = splits['train']
     parts = [one if cut is None else Series(*(part[one.times < cut.time] for part in one)) for one in trained.series.values()]
