@@ -62,7 +62,7 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
     """Returns the facts about the training part.
 
     Returns:
-      task: forecast.
+      task: forecast, and its 'horizon'.
       columns: a list of {'name', 'kind'}, of the kinds time, which has its 'order', group, target, and numeric, which has
         'mean' and 'std'; the last two may have a 'style'.
       step: the interval, the fields of `series_time.Step`.
@@ -110,7 +110,7 @@ def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], b
     """Yields ({'group', 'time'}, record) for each window with a future, of groups with enough rows."""
     table = open_table(path)
     columns, found, step = _known(table, params)
-    series_windows.check(path, columns, found, params)
+    series_windows.check_lengths(path, found, params)
     windows = series_windows.all_windows(found, params, params.metadata['season_length'])
     for number, (group, _) in enumerate(windows.places):
         yield _fields(columns, group, step.texts(windows.future_times(number))), records.encode(windows[number])
@@ -223,7 +223,7 @@ def _convert(directory: str, params: HParams) -> None:
     if step is None:
         raise RunError(f'{path}: no series has two times: is group={params.group} the column that tells series apart?')
     series_rows.check_regular(table, columns, found, step)
-    series_windows.check(path, columns, found, params)
+    series_windows.check_constant(path, columns, series_windows.check_lengths(path, found, params))
     cut, season = series_windows.find_cut(found, params), params.season or step.season()
     splits = series_windows.split_windows(series_windows.all_windows(found, params, season), cut)
     facts = series_windows.describe(path, columns, splits, step, cut, season)
@@ -251,5 +251,5 @@ def _warn_of_new(path: str, splits: dict[str, Windows]) -> None:
     groups = {split: dict.fromkeys(group for group, _ in windows.places) for split, windows in splits.items()}
     new = [group for group in groups.get('eval', ()) if group not in groups['train']]
     if new:
-        text = '%s: some series have windows in the split eval only: %s. The model knows no groups, and forecasts them like others.'
+        text = '%s: some series are in the split eval only: %s. The model knows no groups, and forecasts them like others.'
         tf.logging.warning(text, path, listed(new, 5))

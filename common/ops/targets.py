@@ -56,7 +56,7 @@ def target_outputs(
     """
     embedding = net if embedding is None else embedding
     if is_forecast(params.metadata):
-        return _forecast_outputs(features, labels, tf.layers.dense(net, params.horizon, **dense))
+        return _forecast_outputs(features, labels, tf.layers.dense(net, params.metadata['horizon'], **dense))
     if is_multilabel(params.metadata):
         return _label_outputs(labels, tf.layers.dense(net, len(params.metadata['targets']), **dense), embedding, params)
     predictions: dict[str, tf.Tensor] = {}

@@ -95,7 +95,7 @@ def _order_of(table: Table, column: Column) -> str:
         raise RunError(f'{table.path}: has no rows')
     if reading and reading.wrong:
         raise UsageError(f'{place}: {reading.wrong}')
-    is_plain = bool(reading) and not reading.style and profile.is_integer
+    is_plain = reading is not None and not reading.style and profile.is_integer
     values = [*column.values.counts()] if not is_plain else []
     order = series_time.find_order(reading.order if reading else '', is_plain, values)
     if order == series_time.INTEGER and _FIRST_DATE <= column.numbers.min and column.numbers.max <= _LAST_DATE:
@@ -115,7 +115,7 @@ def _style(table: Table, column: Column, is_target: bool) -> dict[str, Any]:
     place, reading, profile = f'{table.path}: column {column.name}', column.reading, column.profile
     if reading and reading.wrong:
         raise UsageError(f'{place}: {reading.wrong}')
-    if not reading or not column.is_number or profile.evidence.first_unread:
+    if reading is None or not column.is_number or profile.evidence.first_unread:
         line, cell = profile.evidence.first_unread or profile.evidence.first or (1, '')
         cure = '' if is_target else f', or read it as missing with --hparams=missing=[{cell}]'
         raise RunError(

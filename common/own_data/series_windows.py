@@ -14,6 +14,7 @@ from estimator_trainer.common.own_data.moments import Moments
 from estimator_trainer.common.own_data.schema import NUMERIC, TARGET
 from estimator_trainer.common.own_data.series_rows import Series
 from estimator_trainer.common.own_data.series_time import Step
+from estimator_trainer.common.targets import FORECAST
 from estimator_trainer.hparams.build import HParams
 
 _SHOWN = 5
@@ -107,8 +108,8 @@ def last_windows(found: Mapping[str, Series], params: HParams) -> Windows:
     return Windows(found, places, params.window, params.horizon, 1, has_future=False)
 
 
-def check(path: str, columns: Sequence[Feature], found: Mapping[str, Series], params: HParams) -> None:
-    """Warns of groups with too few rows for a window with its future, or with one value; raises RunError if all are such."""
+def check_lengths(path: str, found: Mapping[str, Series], params: HParams) -> dict[str, Series]:
+    """Returns the groups with enough rows for a window with its future, and warns of others; raises RunError without any."""
     rows = params.window + params.horizon
     long = {group: series for group, series in found.items() if len(series.times) >= rows}
     if not long:
@@ -120,9 +121,14 @@ def check(path: str, columns: Sequence[Feature], found: Mapping[str, Series], pa
     if short := [group for group in found if group not in long]:
         text = '%s: %d of %d series have fewer than window + horizon = %d rows and are skipped: %s.'
         tf.logging.warning(text, path, len(short), len(found), rows, listed(short, _SHOWN))
+    return long
+
+
+def check_constant(path: str, columns: Sequence[Feature], found: Mapping[str, Series]) -> None:
+    """Warns of groups whose target never changes; raises RunError if none does."""
     (target,) = of_kind(columns, TARGET)
-    constant = [group for group, series in long.items() if np.ptp(series.values[:, 0]) == 0]
-    if len(constant) == len(long):
+    constant = [group for group, series in found.items() if np.ptp(series.values[:, 0]) == 0]
+    if len(constant) == len(found):
         raise RunError(f'{path}: column {target["name"]} never changes in any series: there is nothing to forecast')
     if constant:
         text = '%s: column %s never changes in %d of %d series: the last value forecasts these: %s.'
@@ -154,7 +160,8 @@ def describe(
     facts = [{**one, 'mean': (of := next(described)).mean, 'std': of.std} if one['kind'] == NUMERIC else one for one in columns]
     times = np.concatenate([part.times for part in parts])
     return {
-        'task': 'forecast',
+        'task': FORECAST,
+        'horizon': trained.horizon,
         'columns': facts,
         'step': step._asdict(),
         'season_length': season,

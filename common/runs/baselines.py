@@ -25,7 +25,7 @@ def warn(result: Mapping[str, Any]) -> None:
         for metric in _METRICS:
             beaten_by = {_NAMES[name]: metrics[f'{name}_{metric}'] for name in BASELINES}
             better = [f'{number(value)} of {name}' for name, value in beaten_by.items() if not metrics[metric] < value]
-            lost += [f'{metric} is {number(metrics[metric])}, and {" and ".join(better)}'] if better else []
+            lost += [f'{metric}: {number(metrics[metric])} of the model, {", ".join(better)}'] if better else []
         if lost:
             tf.logging.warning(
                 'The forecasts of the split %s do not beat a baseline, which needs no model: %s.', split, '; '.join(lost)

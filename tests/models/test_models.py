@@ -16,6 +16,9 @@ IMAGES = np.random.RandomState(0).uniform(size=[11, 9, 8, 1]).astype(np.float32)
 NUM_PARAMETERS = {
     # Three convolutions, two dense layers, each with biases.
     'alexnet': 10 * 32 + 289 * 64 + 577 * 128 + (3 * 3 * 128 + 1) * 512 + 513 * 10,
+    # A window of 9 rows of two columns takes two blocks of two convolutions, the first of which also widens its input; the last
+    # row with six parts of the calendar, a hidden layer, and five steps.
+    'causal_conv': (3 * 2 + 1) * 32 + (2 + 1) * 32 + 3 * (3 * 32 + 1) * 32 + (32 + 6 + 1) * 64 + (64 + 1) * 5,
     # The generator: a dense layer, two transposed convolutions, scales and offsets, a convolution; the discriminator.
     'gan': 64 * 7 * 7 * 64 + 16 * (64 * 32 + 32 * 16) + 2 * (64 + 32 + 16) + 9 * 16 + 1 + 17 * 32 + 513 * 64 + 49 * 64 + 1,
     # Weights of three numbers and of the ids of two columns, and a bias.
@@ -43,6 +46,7 @@ NUM_PARAMETERS = {
 }
 FEATURES = {
     'alexnet': {'image': ([28, 28, 1], tf.float32)},
+    'causal_conv': {name: (shape, tf.float32) for name, shape in (('past', [9, 2]), ('window_scale', [2]), ('calendar', [6]))},
     'gan': {'image': ([28, 28, 1], tf.float32)},
     'mlp': {'x': ([3], tf.float32), 'id': ([2], tf.int32)},
     'polynomial': {'x': ([], tf.float32)},
@@ -51,7 +55,11 @@ FEATURES = {
     'text_cnn': {'text': ([None], tf.int32)},
     'unet': {'image': ([28, 28, 1], tf.float32)},
 }
-METADATA = {'mlp': {'vocabulary_sizes': {'id': [5, 7]}}, 'text_cnn': {'vocabulary_size': 50}}
+METADATA = {
+    'causal_conv': {'task': 'forecast', 'horizon': 5},
+    'mlp': {'vocabulary_sizes': {'id': [5, 7]}},
+    'text_cnn': {'vocabulary_size': 50},
+}
 COLUMNS = [  # Of canned Estimators.
     {'name': 'x', 'kind': 'numeric', 'values': 3},
     {'name': 'i', 'kind': 'categorical', 'vocabulary': ['a', 'b', 'c', 'd']},
@@ -120,6 +128,9 @@ def test_a_hyperparameter_out_of_its_bounds_is_one_line():
         ('alexnet', 'must be at least 1', ['filters=[8, 0]', 'dense_units=0', 'num_classes=0']),
         ('alexnet', DROP_RATE, ['drop_rate=1.0', 'drop_rate=-0.1']),
         ('alexnet', 'is none of NHWC, NCHW', ['data_format=CHW']),
+        ('causal_conv', 'must be at least 1', ['filters=0', 'hidden_units=[0]']),
+        ('causal_conv', 'must be at least 2', ['kernel_size=1']),
+        ('causal_conv', DROP_RATE, ['drop_rate=1.0']),
         ('gan', 'must be at least 1', ['noise_units=0']),
         ('gan', 'must be at least 2', ['filters=1']),
         ('mlp', 'must be at least 1', ['hidden_units=[0]', 'embedding_size=0', 'num_classes=0']),
@@ -164,6 +175,12 @@ def test_a_feature_or_label_that_does_not_fit_the_model_is_one_line():
         assert found == f'task={task} needs a label named label, {message}'
     message = refuse('mlp', 'task=regression', None, ([4], tf.int32), {**METADATA['mlp'], 'class_names': ['a', 'b']})
     assert message == 'task=regression: --dataset=d has classes, not numbers'
+    assert refuse('causal_conv', metadata={}).startswith('--model=causal_conv forecasts series, but --dataset=d has none')
+    found = refuse('causal_conv', '', {'past': ([9], tf.float32)})
+    assert (
+        found
+        == '--model=causal_conv: the feature past must be float32 [batch, window, columns], not a tensor of float32 (None, 9)'
+    )
     assert refuse('text_cnn', metadata={}) == '--model=text_cnn: --dataset=d: metadata() gives no vocabulary_size'
     for dtype in (tf.string, tf.int32):
         shown = f'{dtype.name} (None,)'

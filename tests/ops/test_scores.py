@@ -220,3 +220,26 @@ def test_predictions_of_another_form_have_no_scores():
         ({'label': number}, {'value': tf.zeros([4, 1])}),
     ):
         assert scores.scores(labels, predictions) == {}
+
+
+def test_scores_of_forecasts_are_those_of_numpy_and_of_their_baselines_over_unequal_batches():
+    random = np.random.RandomState(0)
+    labels, values = random.normal(100, 20, [2, 17, 5]).astype(np.float32)
+    baselines = random.normal(100, 20, [17, 2, 5]).astype(np.float32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        feeds = {
+            'label': tf.placeholder(tf.float32, [None, 5]),
+            'baselines': tf.placeholder(tf.float32, [None, 2, 5]),
+        }
+        value = tf.placeholder(tf.float32, [None, 5])
+        found = scores.scores(feeds, {'value': value})
+        session.run(tf.local_variables_initializer())
+        for part in (slice(0, 7), slice(7, 16), slice(16, 17), slice(17, 17)):
+            given = {feeds['label']: labels[part], feeds['baselines']: baselines[part], value: values[part]}
+            session.run([update for _, update in found.values()], given)
+        result = session.run({name: score for name, (score, _) in found.items()})
+    expected = {}
+    for name, forecast in (('', values), ('last_value_', baselines[:, 0]), ('last_season_', baselines[:, 1])):
+        errors = forecast.astype(float) - labels
+        expected |= {f'{name}mean_absolute_error': np.abs(errors).mean(), f'{name}rmse': np.sqrt((errors**2).mean())}
+    assert result == pytest.approx(expected, rel=1e-9)

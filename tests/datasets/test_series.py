@@ -1,0 +1,246 @@
+"""Series in tables: windows, their split by time, baselines, features; wrong tables; files and rows to forecast from."""
+
+import datetime
+import logging
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from benchmarks import store_sales
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.datasets import series
+from tests.datasets.own_data import Prepared, prepare_raw
+
+MONDAY = datetime.date(2024, 1, 1)
+DATES = [str(MONDAY + datetime.timedelta(i)) for i in range(40)]
+VALUES = [float((7 * i) % 11 + i) for i in range(40)]
+GIVEN = {'time': 'date', 'target': 'y', 'window': 3, 'horizon': 2}
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    """Returns a function from the text of a table, and hyper-parameters, to its dataset."""
+
+    def prepare(text, **hparams):
+        (tmp_path / 'a.csv').write_text(text)
+        given = {'table_file': tmp_path / 'a.csv', **GIVEN, **hparams}
+        return Prepared(series, tmp_path / 'data', *(f'{name}={value}' for name, value in given.items()))
+
+    return prepare
+
+
+def table(*columns, names=('date', 'y')):
+    return '\n'.join(','.join(map(str, row)) for row in (names, *zip(*columns))) + '\n'
+
+
+def test_windows_are_split_by_time_with_the_baselines_of_six_values(prepared):
+    """Of 1, 2, 4, 8, 16, 32, a window of 2 and a horizon of 2; the last 2 times are evaluated, with a season of 3 rows."""
+    values = [1, 2, 4, 8, 16, 32]
+    found = prepared(table(DATES[:6], values), window=2, season=3, eval_share=0.3)
+    _, train = found.read('train')
+    assert train['label'].tolist() == [[4, 8]]  # [8, 16] and [16, 32] reach into the last two times.
+    features, labels = found.read('eval')
+    assert labels['label'].tolist() == [[16, 32]]
+    assert labels['baselines'].tolist() == [[[8, 8], [2, 4]]]
+    np.testing.assert_allclose(features['past'], [[[-1], [1]]])  # 4 and 8 minus 6, divided by 2.
+    assert features['window_scale'].tolist() == [[6, 2]] and [*features] == ['past', 'window_scale']  # No week is known.
+    assert found.places('eval') == [{'time': DATES[4:6], 'last_value': [8, 8], 'last_season': [2, 4]}]
+    assert found.metadata['season_length'] == 3
+
+
+def test_no_forecast_of_training_reaches_the_evaluation_in_any_group(prepared):
+    groups = {'a': (0, 40), 'b': (10, 36), 'c': (0, 30), 'd': (33, 40), 'e': (2, 6)}
+    rows = [(DATES[i], group, VALUES[i] + len(group), i) for group, (begin, end) in groups.items() for i in range(begin, end)]
+    np.random.RandomState(0).shuffle(rows)
+    found = prepared(table(*zip(*rows), names=('date', 'g', 'y', 'price')), group='g')
+    times = {split: found.places(split) for split in ('train', 'eval')}
+    cut = DATES[32]  # A fifth of 40 times are evaluated.
+    assert max(time for place in times['train'] for time in place['time']) < cut
+    assert min(time for place in times['eval'] for time in place['time']) == cut
+    counts = {
+        split: {group: sum(place['group'] == group for place in found) for group in 'abcde'} for split, found in times.items()
+    }
+    assert counts['train'] == {'a': 32 - 4, 'b': 22 - 4, 'c': 30 - 4, 'd': 0, 'e': 0}
+    assert counts['eval'] == {'a': 8 - 1, 'b': 4 - 1, 'c': 0, 'd': 7 - 4, 'e': 0}
+    trained = [row for row in rows if row[0] < cut]
+    price = found.metadata['columns'][-1]
+    assert price['mean'] == pytest.approx(np.mean([row[3] for row in trained]))
+    assert price['std'] == pytest.approx(np.std([row[3] for row in trained]))
+    features, labels = found.read('eval')
+    for i, place in enumerate(times['eval']):  # Records and places have one order.
+        at = DATES.index(place['time'][0])
+        assert labels['label'][i].tolist() == [VALUES[at] + 1, VALUES[at + 1] + 1]
+        window = np.array(VALUES[at - 3 : at]) + 1
+        np.testing.assert_allclose(features['past'][i, :, 0], (window - window.mean()) / window.std(), rtol=1e-4)
+        expected = (np.arange(at - 3, at) - price['mean']) / price['std']
+        np.testing.assert_allclose(features['past'][i, :, 1], expected, rtol=1e-4, atol=1e-6)
+        phases = 2 * np.pi * np.outer([1, 2, 3], ((MONDAY - datetime.date(1970, 1, 1)).days + at - 1) / 7)
+        waves = np.stack([np.sin(phases), np.cos(phases)], 1).ravel()
+        np.testing.assert_allclose(features['calendar'][i], waves, atol=1e-5)
+
+
+def test_a_window_without_change_is_divided_by_a_tenth_of_the_usual_deviation(prepared):
+    found = prepared(table(DATES, [*VALUES[:30], *[50] * 10]))
+    windows = np.lib.stride_tricks.sliding_window_view([*VALUES[:30], 50, 50], 3).std(1)
+    assert found.metadata['least_scale'] == pytest.approx(0.1 * np.median(windows[windows > 0]))
+    features, _ = found.read('eval')
+    np.testing.assert_allclose(features['window_scale'][-1], [50, found.metadata['least_scale']], rtol=1e-6)
+    assert features['past'][-1].tolist() == [[0]] * 3
+
+
+def test_the_baselines_of_generated_sales_are_those_of_the_formula(tmp_path, prepared):
+    store_sales.write(str(tmp_path / 'stores.csv'), num_days=1500)
+    given = {'target': 'sales', 'group': 'store', 'window': 14, 'horizon': 7}
+    _, labels = prepared((tmp_path / 'stores.csv').read_text(), **given).read('eval')
+    errors = labels['baselines'] - labels['label'][:, None]
+    found = np.sqrt(np.mean(errors**2, axis=(0, 2)))
+    np.testing.assert_allclose(found, [*store_sales.expected().values()], rtol=0.04)
+
+
+@pytest.mark.parametrize(
+    'text, hparams, message',
+    [
+        (table([*DATES, DATES[5]], [*VALUES, 1]), {}, 'a.csv: lines 7 and 42: two values for 2024-01-06: remove one, or name'),
+        (
+            table(DATES[:10] + DATES[12:], VALUES[2:]),
+            {},
+            'a.csv: line 12: 2024-01-13 comes after 2024-01-10: 2 times are missing',
+        ),
+        (
+            table(DATES[:10] + DATES[11:], VALUES[1:]),
+            {},
+            'a time is missing: add a row for each, as with 0 where nothing was sold',
+        ),
+        (table([f'2024-01-01 {i}:{i * i % 60:02}' for i in range(20)], VALUES), {}, 'the times have no common interval: only'),
+        (
+            table([*DATES[:9], 'soon', *DATES[9:]], [*VALUES, 1]),
+            {},
+            "line 11: column date: 'soon' is no time: write times as 2024",
+        ),
+        (table([*DATES[:9], '', *DATES[9:]], [*VALUES, 1]), {}, "line 11: column date: '' is no time: correct it, or remove"),
+        (table(['x', 'y', 'z'], VALUES), {}, "column date: 'x' is no time: write times as 2024-12-31"),
+        (table([i / 2 for i in range(40)], VALUES), {}, "column date: '0.0' is no time"),
+        (table([date.replace('-', '') for date in DATES], VALUES), {}, 'column date: 20240101 seems to be a date: write it as'),
+        (table([f'0{i % 9 + 1}/02/20{i + 10}' for i in range(20)], VALUES), {}, 'say which with --hparams=dates=dmy or'),
+        (table(DATES, [*VALUES[:9], '', *VALUES[10:]]), {}, "line 11: column y: '' is no number: a target must not be missing"),
+        (table(DATES, [*VALUES[:9], 'x', *VALUES[10:]]), {}, "line 11: column y: 'x' is not a number: correct it"),
+        (table(DATES, [*'ab'] * 20), {}, "line 2: column y: 'a' is not a number: correct it"),
+        (
+            table(DATES, VALUES, [*range(9), 'x', *range(30)], names=('date', 'y', 'p')),
+            {},
+            'as missing with --hparams=missing=[x]',
+        ),
+        (
+            table(DATES, VALUES, ['a', *[''] * 39], names=('date', 'y', 'g')),
+            {'group': 'g'},
+            "line 3: column g: '' names no group",
+        ),
+        (
+            table(DATES, VALUES, range(40), names=('date', 'y', 'g')),
+            {'group': 'g'},
+            'no series has two times: is group=g the column',
+        ),
+        (table(DATES, [5] * 40), {}, 'column y never changes in any series: there is nothing to forecast'),
+        (
+            table(DATES[:4], VALUES),
+            {},
+            'no series has 5 rows, as window=3 and horizon=2 require: the longest has 4: lower window',
+        ),
+        (table(DATES, VALUES), {'window': 30, 'horizon': 9}, 'no series has a window for the split train, whose forecasts end'),
+        (table(DATES, VALUES) + '1,2,3\n', {}, 'line 42: 3 cells, but the header has 2: correct it'),
+        ('date,y\n', {}, 'a.csv: has no rows'),
+        (table(DATES, VALUES), {'target': 'date'}, 'target=date: the column is also the time: name another'),
+        (table(DATES, VALUES), {'group': 'y'}, 'group=y: the column is also the target: name another'),
+        (table(DATES, VALUES), {'target': 'sales'}, 'target=sales: '),
+        (table(DATES, VALUES), {'time': ''}, '--hparams=time=COLUMN is required; '),
+        (table(DATES, VALUES), {'window': 0}, 'window=0 must be at least 1'),
+        (table(DATES, VALUES), {'horizon': 0}, 'horizon=0 must be at least 1'),
+        (table(DATES, VALUES), {'season': -1}, 'season=-1 must be at least 0'),
+        (table(DATES, VALUES), {'eval_share': 0.95}, 'eval_share=0.95 must be from 0 to 0.9'),
+        (table(DATES, VALUES), {'dates': 'ymd'}, 'dates=ymd must be dmy or mdy'),
+        (table(DATES, VALUES), {'folds': 5}, 'folds=5: --dataset=series is split by time, and folds would mix past and future'),
+        (table(DATES, VALUES), {'train_split': 'x'}, 'train_split=x: --dataset=series trains on the times before'),
+        (table(DATES, VALUES), {'table_file': ''}, '--hparams=table_file=PATH is required'),
+        (table(DATES, VALUES), {'table_file': '/'}, 'is a directory: give one table, which is split by time'),
+    ],
+)
+def test_a_wrong_table_or_hyperparameter_is_one_line(prepared, text, hparams, message):
+    with pytest.raises((UsageError, RunError)) as error:
+        prepared(text, **hparams)
+    assert message in str(error.value) and '\n' not in str(error.value)
+
+
+def test_what_is_decided_is_said(prepared, caplog):
+    caplog.set_level(logging.WARNING)
+    rows = [(DATES[i], 'a', VALUES[i], 'x', '' if i % 5 else i) for i in range(40)]
+    rows += [(DATES[i], 'new', VALUES[i], 'x', i) for i in range(33, 40)]
+    rows += [(DATES[i], 'flat', 3, 'x', i) for i in range(30)] + [(DATES[0], 'short', 3, 'x', 1)]
+    found = prepared(table(*zip(*rows), names=('date', 'g', 'y', 'note', 'p')), group='g')
+    for text in (
+        'the columns note are ignored: they are no numbers',
+        '1 of 4 series have fewer than window + horizon = 5 rows and are skipped: short',
+        'column y never changes in 1 of 3 series: the last value forecasts these: flat',
+        'some series are in the split eval only: new. The model knows no groups',
+        '3 of 10 windows have less than a season of 7 rows before them',
+    ):
+        assert any(text in record.getMessage() for record in caplog.records), text
+    summary = series.summary(found.source.data_dir, found.params)
+    assert 'eval      10 windows, whose forecasts begin at 2024-02-02 or later' in summary
+    assert 'season    7 rows, the usual ones of this interval' in summary and 'interval  a day' in summary
+    features, _ = found.read('train')
+    assert (features['past'][0, 1:, 1] == 0).all() and np.isfinite(features['past']).all()  # Missing inputs.
+
+
+def test_raw_inputs_have_the_features_of_files(prepared):
+    found = prepared(table(DATES, VALUES, range(40), names=('date', 'y', 'p')))
+    features, _ = found.read('eval')
+    raw = {'date': [DATES[31].encode()], 'y': [VALUES[29:32]], 'p': [[29, 30, 31]]}
+    made = prepare_raw(series, found.params, raw)
+    assert made.keys() == features.keys()
+    for name, value in made.items():
+        np.testing.assert_allclose(value[0], features[name][0], rtol=1e-5, atol=1e-6)
+    parts = series.input_parts(found.params)
+    sizes = {name: value.shape[-1] for name, value in features.items()}
+    assert {name: len(found) for name, found in parts.items()} == sizes
+
+
+def test_the_next_times_of_each_group_are_forecast_from_files_and_rows(prepared, tmp_path):
+    rows = [(DATES[i], group, VALUES[i]) for group in 'ba' for i in range(40)]
+    found = prepared(table(*zip(*rows), names=('date', 'g', 'y')), group='g')
+    newest = tmp_path / 'newest.csv'
+    newest.write_text(table(*zip(*rows[37:40], *rows[75:80], (DATES[0], 'c', 1)), names=('date', 'g', 'y')))
+    entries = list(series.read_input(str(newest), found.params))
+    following = ['2024-02-10', '2024-02-11']
+    assert [fields for fields, _ in entries] == [
+        {'group': 'b', 'time': following},
+        {'group': 'a', 'time': following},
+        {'group': 'c'},
+    ]
+    assert str(entries[2][1]).endswith('newest.csv: g c: 1 rows, but window=3 requires as many: give more of its past')
+    features = found.predict(newest)[0]
+    frame = pa.table(dict(zip(('date', 'g', 'y'), map(list, zip(*rows)))))
+    dated = frame.set_column(0, 'date', frame['date'].cast(pa.timestamp('ns')))
+    for given in (frame, dated, frame.to_pylist(), frame.to_pydict()):
+        arrays, fields = series.take_rows(found.params, given)
+        assert fields['group'].tolist() == ['b', 'a'] and fields['time'].tolist() == [following] * 2
+        made = prepare_raw(series, found.params, {name: arrays[name] for name in ('date', 'y')})
+        for name, value in made.items():
+            np.testing.assert_allclose(value, features[name][:2], rtol=1e-6)
+    assert series.take_rows(found.params, {'date': '2024-01-01', 'y': [1, 2, 3]}) is None
+    assert series.take_rows(found.params, {'date': ['2024-01-01'], 'y': [[1, 2, 3]]}) is None
+    assert series.take_rows(found.params, [{'date': '2024-01-01', 'y': [1, 2, 3]}]) is None
+    with pytest.raises(RunError, match='the rows: g b: 2 rows, but window=3'):
+        series.take_rows(found.params, frame[:2])
+    with pytest.raises(UsageError, match='the rows: has no column y, which a forecast requires'):
+        series.take_rows(found.params, frame.select(['date', 'g']))
+
+
+def test_all_windows_of_a_file_with_labels_are_evaluated(prepared, tmp_path):
+    found = prepared(table(DATES, VALUES))
+    (tmp_path / 'new.csv').write_text(table(DATES[:9], VALUES))
+    (features, labels), errors = found.read_labeled(tmp_path / 'new.csv')
+    assert not errors and labels['label'].tolist() == [VALUES[i : i + 2] for i in range(3, 8)]
+    (tmp_path / 'new.csv').write_text(table(DATES[:4], VALUES))
+    with pytest.raises(RunError, match='no series has 5 rows'):
+        found.read_labeled(tmp_path / 'new.csv')
