@@ -48,8 +48,8 @@ def expected(num_stores: int = _SIZES[0], horizon: int = 7) -> dict[str, float]:
     last_value = np.mean((changes + trends[:, None, None] * steps) ** 2)
     last_season = np.mean((7 * trends) ** 2)
     return {
-        'last_value_rmse': math.sqrt(2 * NOISE**2 + last_value),
-        'last_season_rmse': math.sqrt(2 * NOISE**2 + last_season),
+        'rmse_last_value': math.sqrt(2 * NOISE**2 + last_value),
+        'rmse_last_season': math.sqrt(2 * NOISE**2 + last_season),
     }
 
 

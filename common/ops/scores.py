@@ -279,7 +279,7 @@ def forecast_scores(labels: tf.Tensor, predictions: tf.Tensor, baselines: tf.Ten
     """Returns scores of forecasts, and of what costs nothing: the last value, and that of the same time last season.
 
     - mean_absolute_error, rmse: the mean of |error|, and the square root of that of error², over all steps.
-    - last_value_mean_absolute_error, last_value_rmse; last_season_mean_absolute_error, last_season_rmse: the baselines'.
+    - the same with _last_value and _last_season at the end: those of the baselines.
 
     Args:
       labels, predictions: float [batch, horizon].
@@ -299,8 +299,8 @@ def _forecast_values(sums):
     """Returns {name: score} for the sums of `forecast_scores`."""
     counts, absolute, squares = sums
     found: dict[str, Any] = {}
-    for i, name in enumerate(('', *(f'{baseline}_' for baseline in BASELINES))):
-        found |= {f'{name}mean_absolute_error': absolute[i] / counts[i], f'{name}rmse': np.sqrt(squares[i] / counts[i])}
+    for i, end in enumerate(('', *(f'_{baseline}' for baseline in BASELINES))):
+        found |= {f'mean_absolute_error{end}': absolute[i] / counts[i], f'rmse{end}': np.sqrt(squares[i] / counts[i])}
     return found
 
 

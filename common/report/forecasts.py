@@ -10,7 +10,7 @@ from estimator_trainer.common.report.charts import Chart, Series, number, plot, 
 from estimator_trainer.common.targets import BASELINES, LAST_SEASON, LAST_VALUE
 
 _MAX_GROUPS = 4
-_MAX_TIMES = 150
+_MAX_TIMES = 60
 _NAMES = {'value': 'forecast', LAST_VALUE: 'last value', LAST_SEASON: 'last season'}
 _COLORS = {'value': 0, LAST_VALUE: 7, LAST_SEASON: 1}
 

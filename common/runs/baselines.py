@@ -19,11 +19,11 @@ def warn(result: Mapping[str, Any]) -> None:
       result: {'global_step': int, split: {metric: value}}, as of an evaluation; others have nothing to compare.
     """
     for split, metrics in result.items():
-        if not isinstance(metrics, Mapping) or f'{BASELINES[0]}_rmse' not in metrics:
+        if not isinstance(metrics, Mapping) or f'rmse_{BASELINES[0]}' not in metrics:
             continue
         lost = []
         for metric in _METRICS:
-            beaten_by = {_NAMES[name]: metrics[f'{name}_{metric}'] for name in BASELINES}
+            beaten_by = {_NAMES[name]: metrics[f'{metric}_{name}'] for name in BASELINES}
             better = [f'{number(value)} of {name}' for name, value in beaten_by.items() if not metrics[metric] < value]
             lost += [f'{metric}: {number(metrics[metric])} of the model, {", ".join(better)}'] if better else []
         if lost:

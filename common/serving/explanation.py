@@ -13,6 +13,7 @@ from estimator_trainer.common.inference.outcome import outcome
 from estimator_trainer.common.serving.batching import Arrays
 from estimator_trainer.common.serving.rest import Request, to_body, to_values
 from estimator_trainer.common.serving.served import check_pixels
+from estimator_trainer.common.targets import FORECAST
 
 _MAX_PARTS = occlusion.GRID**2  # The others stay in all variants.
 _SIDE = 256  # Pixels to which a picture is scaled down.
@@ -29,6 +30,8 @@ def variants(request: Request, form: Mapping[str, Any]) -> Request:
     """
     if 'targets' in form:
         raise ValueError('what mattered can be told of one target, and this model has several')
+    if form.get('task') == FORECAST:
+        raise ValueError('what mattered can be told of a class or a single number, and this model forecasts series')
     fields = [field for field in form['fields'] if field['name'] in request.columns]
     if not fields or any(len(values) != 1 for values in request.columns.values()):
         raise ValueError('what mattered can be told of one example, and of a model with a form')

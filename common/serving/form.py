@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.serving.rest import Inputs
+from estimator_trainer.common.targets import is_forecast
 
 MAX_CHOICES = 1000
 _OF_TARGET = ('name', 'key', 'class_names')  # The page's facts about one of several.
@@ -15,7 +16,7 @@ MAX_DRAWN = 64  # Pixels of a side of gray pictures, such as digits.
 def form_of(model: str, inputs: Inputs, metadata: Mapping[str, Any], signature: str = '') -> dict[str, Any]:
     """Returns the fields of a form as JSON: 'model', 'class_names', 'signature', 'ignored', and 'fields', see `field_of`.
 
-    Those of a model with several targets also have 'targets' and 'task'.
+    Those of a model with several targets also have 'targets' and 'task', those of forecasts 'task'.
 
     Args:
       metadata: of the dataset; the columns of a table, or features, in it have kinds.
@@ -27,7 +28,8 @@ def form_of(model: str, inputs: Inputs, metadata: Mapping[str, Any], signature: 
     return {
         'model': model,
         'class_names': list(metadata.get('class_names') or []),
-        **({'targets': targets, 'task': metadata['task']} if targets else {}),
+        **({'targets': targets} if targets else {}),
+        **({'task': metadata['task']} if targets or is_forecast(metadata) else {}),
         'signature': signature,
         'ignored': list(inputs.ignored),
         'fields': [field_of(name, spec, name in inputs.pictures, columns.get(name, {})) for name, spec in inputs.specs.items()],
@@ -54,7 +56,7 @@ def field_of(name: str, spec: tf.TensorSpec, is_picture: bool, column: Mapping[s
     if 'vocabulary' in column:
         choices = [str(value) for value in column['vocabulary'][:MAX_CHOICES]]
         return {**field, 'type': 'choice', 'choices': choices, **({'typical': choices[0]} if choices else {})}
-    return {**field, 'type': 'text', 'hint': 'a date, as in the data' if column.get('kind') == 'date' else ''}
+    return {**field, 'type': 'text', 'hint': 'a date, as in the data' if column.get('kind') in ('date', 'time') else ''}
 
 
 def _usual(column):

@@ -91,4 +91,4 @@ def test_models_learn_a_season_in_the_units_of_the_series(tmp_path, model):
     )
     assert found['value'].shape == label.shape
     assert metrics['rmse'] == pytest.approx(np.sqrt(np.mean((found['value'] - label) ** 2)), rel=1e-4)
-    assert metrics['rmse'] < 20 < metrics['last_value_rmse'] and metrics['last_season_rmse'] == 0
+    assert metrics['rmse'] < 20 < metrics['rmse_last_value'] and metrics['rmse_last_season'] == 0

@@ -239,7 +239,7 @@ def test_scores_of_forecasts_are_those_of_numpy_and_of_their_baselines_over_uneq
             session.run([update for _, update in found.values()], given)
         result = session.run({name: score for name, (score, _) in found.items()})
     expected = {}
-    for name, forecast in (('', values), ('last_value_', baselines[:, 0]), ('last_season_', baselines[:, 1])):
+    for name, forecast in (('', values), ('_last_value', baselines[:, 0]), ('_last_season', baselines[:, 1])):
         errors = forecast.astype(float) - labels
-        expected |= {f'{name}mean_absolute_error': np.abs(errors).mean(), f'{name}rmse': np.sqrt((errors**2).mean())}
+        expected |= {f'mean_absolute_error{name}': np.abs(errors).mean(), f'rmse{name}': np.sqrt((errors**2).mean())}
     assert result == pytest.approx(expected, rel=1e-9)

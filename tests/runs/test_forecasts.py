@@ -20,23 +20,23 @@ def test_a_run_forecasts_and_says_what_the_baselines_would(run, tmp_path):
     flags = ('--model=mlp', '--dataset=series', f'--data_dir={tmp_path}/data')
     code, early, err = run(*flags, f'--hparams={hparams}', '--train_steps=1', '--num_towers=2')
     assert code == 0 and 'do not beat a baseline, which needs no model: mean_absolute_error: ' in err
-    assert f'{early["eval"]["last_season_rmse"]:.4g} of the same time last season' in err
+    assert f'{early["eval"]["rmse_last_season"]:.4g} of the same time last season' in err
     assert 'train     206 windows, whose forecasts end before 2022-05-03' in err
     code, result, err = run(*flags, '--train_steps=150', '--num_towers=2', '--save_checkpoints_steps=200')
     metrics = result['eval']
-    assert code == 0 and 'do not beat' not in err and metrics['rmse'] < metrics['last_season_rmse'] < metrics['last_value_rmse']
-    assert metrics['last_season_rmse'] == early['eval']['last_season_rmse']
-    assert float(rows(output / 'metrics.csv')[-1]['last_value_rmse']) == pytest.approx(metrics['last_value_rmse'], rel=1e-4)
+    assert code == 0 and 'do not beat' not in err and metrics['rmse'] < metrics['rmse_last_season'] < metrics['rmse_last_value']
+    assert metrics['rmse_last_season'] == early['eval']['rmse_last_season']
+    assert float(rows(output / 'metrics.csv')[-1]['rmse_last_value']) == pytest.approx(metrics['rmse_last_value'], rel=1e-4)
 
     assert run(*flags, '--schedule=predict')[0] == 0
     lines = [json.loads(line) for line in (output / 'predictions.jsonl').read_text().splitlines()]
     assert len(lines) == STEPS * 2 * (30 - STEPS + 1)
     first = {name: lines[0][name] for name in ('split', 'example', 'group', 'time')}
     assert first == {'split': 'eval', 'example': 0, 'group': 'store 1', 'time': '2022-05-03'}
-    for begin, name in (('', 'value'), ('last_value_', 'last_value'), ('last_season_', 'last_season')):
+    for end, name in (('', 'value'), ('_last_value', 'last_value'), ('_last_season', 'last_season')):
         errors = np.array([line[name] - line['label'] for line in lines])
-        assert metrics[f'{begin}mean_absolute_error'] == pytest.approx(np.abs(errors).mean(), rel=1e-4)
-        assert metrics[f'{begin}rmse'] == pytest.approx(np.sqrt((errors**2).mean()), rel=1e-4)
+        assert metrics[f'mean_absolute_error{end}'] == pytest.approx(np.abs(errors).mean(), rel=1e-4)
+        assert metrics[f'rmse{end}'] == pytest.approx(np.sqrt((errors**2).mean()), rel=1e-4)
 
     given = table.read_text().splitlines()
     newest = tmp_path / 'newest.csv'
@@ -48,7 +48,7 @@ def test_a_run_forecasts_and_says_what_the_baselines_would(run, tmp_path):
     assert {line['group'] for line in forecast} == {'store 1'}
     assert wrong['group'] == 'store 2' and 'store 2: 11 rows, but window=14 requires as many' in wrong['error']
     evaluated = run(*flags, '--schedule=evaluate', f'--input={table}')[1]['input']
-    assert evaluated['rmse'] < evaluated['last_season_rmse']
+    assert evaluated['rmse'] < evaluated['rmse_last_season']
 
     columns = {
         name: list(cells) for name, cells in zip(given[0].split(','), zip(*(line.split(',') for line in given[137:151])))
@@ -72,15 +72,15 @@ def test_a_warning_names_what_each_metric_loses_to(caplog):
     found = {
         'mean_absolute_error': 2.0,
         'rmse': 3.0,
-        'last_value_mean_absolute_error': 1.5,
-        'last_season_mean_absolute_error': 2.5,
+        'mean_absolute_error_last_value': 1.5,
+        'mean_absolute_error_last_season': 2.5,
     }
-    found |= {'last_value_rmse': 4.0, 'last_season_rmse': 3.5}
+    found |= {'rmse_last_value': 4.0, 'rmse_last_season': 3.5}
     baselines.warn({'global_step': 1, 'eval': found, 'other': {'rmse': 1.0}})
     (record,) = caplog.records
     assert record.getMessage().endswith(': mean_absolute_error: 2 of the model, 1.5 of the last value.')
     caplog.clear()
-    baselines.warn({'global_step': 1, 'eval': found | {'last_value_mean_absolute_error': 2.1}})
+    baselines.warn({'global_step': 1, 'eval': found | {'mean_absolute_error_last_value': 2.1}})
     assert not caplog.records
     baselines.warn({'global_step': 1, 'eval': found | {'rmse': float('nan')}})
     assert 'rmse: NaN of the model, 4 of the last value, 3.5 of the same time last season' in caplog.text
