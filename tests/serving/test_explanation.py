@@ -85,6 +85,7 @@ def test_a_picture_is_tinted_where_a_patch_matters():
         ({'x': [' ']}, TEXT, 'the text has no words'),
         ({'x': [b'abc']}, PICTURE, 'the input x: picture 0 is not an image'),
         ({'x': [None]}, TEXT, 'the text has no words'),
+        ({'x': [[1, 2]]}, {'task': 'forecast', 'fields': []}, 'and this model forecasts series'),
     ],
 )
 def test_what_cannot_be_explained_is_refused(columns, form, message):
