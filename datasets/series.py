@@ -92,9 +92,8 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
     columns = params.metadata['columns']
     found = series_rows.read(open_table(params.table_file), columns, params.missing)
     cut = series_windows.find_cut(found, params)
-    windows = series_windows.split_windows(series_windows.all_windows(found, params, params.metadata['season_length']), cut)[
-        split
-    ]
+    windows = series_windows.all_windows(found, params, params.metadata['season_length'])
+    windows = series_windows.split_windows(windows, cut)[split]
     for number, (group, _) in enumerate(windows.places):
         times = Step(**params.metadata['step']).texts(windows.future_times(number))
         baselines = {name: values.tolist() for name, values in zip(BASELINES, windows.baselines(number))}
@@ -103,7 +102,8 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'group', 'time': the next times}, record) for the last window of each group; an error if it has too few rows."""
-    yield from _last(open_table(path), params)
+    for fields, window in _last(open_table(path), params):
+        yield fields, window if isinstance(window, RunError) else records.encode(window)
 
 
 def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
@@ -136,17 +136,15 @@ def take_rows(params: HParams, rows: Any) -> tuple[dict[str, np.ndarray], dict[s
     table = open_rows(rows)
     if table is None:
         return None
-    columns, found, step = _known(table, params)
-    windows = series_windows.last_windows(found, params)
-    if len(windows) < len(found):
-        raise next(error for _, error in _last(table, params) if isinstance(error, RunError))
-    past = np.stack([windows[number]['past'] for number in range(len(windows))]).astype(np.float32)
-    ends = [int(series.times[-1]) for series in found.values()]
+    fields, windows = zip(*_last(table, params))
+    for error in windows:
+        if isinstance(error, RunError):
+            raise error
+    past = np.stack([window['past'] for window in windows]).astype(np.float32)
     arrays = {name: past[:, :, i] for i, name in enumerate(names)}
-    arrays |= (
-        {time['name']: np.array([text.encode() for text in step.texts(ends)], object)} if params.metadata['cycles'] else {}
-    )
-    fields = [_fields(columns, group, step.texts(step.after(end, params.horizon))) for group, end in zip(found, ends)]
+    if params.metadata['cycles']:
+        ends = Step(**params.metadata['step']).texts([window['time'] for window in windows])
+        arrays[time['name']] = np.array([text.encode() for text in ends], object)
     return arrays, {name: np.array([one[name] for one in fields], object) for name in fields[0]}
 
 
@@ -157,16 +155,15 @@ def _is_window(row: dict[str, Any], target: str, time: str, are_columns: bool) -
 
 
 def _last(table, params):
+    """Yields the group and the next times of each series, and its last window, or the error of one that is too short."""
     columns, found, step = _known(table, params)
-    windows = series_windows.last_windows(found, params)
-    encoded = {group: records.encode(windows[number]) for number, (group, _) in enumerate(windows.places)}
     for group, series in found.items():
-        if group in encoded:
-            yield _fields(columns, group, step.texts(step.after(int(series.times[-1]), params.horizon))), encoded[group]
+        if len(series.times) >= params.window:
+            times = step.texts(step.after(int(series.times[-1]), params.horizon))
+            yield _fields(columns, group, times), {'past': series.values[-params.window :], 'time': int(series.times[-1])}
         else:
             has = f'{series_rows.label(columns, group)}{len(series.times)} rows, but window={params.window} requires as many'
-            error = RunError(f'{table.path}: {has}: give more of its past')
-            yield _fields(columns, group, []), error
+            yield _fields(columns, group, []), RunError(f'{table.path}: {has}: give more of its past')
 
 
 def _known(table, params):

@@ -73,14 +73,12 @@ def find_columns(table: Table, params: HParams) -> tuple[list[Feature], list[str
 
 def _find_roles(table, params):
     roles: dict[str, str] = {}
+    names = [*filter(None, table.header)]
     for role in (TIME, TARGET, GROUP):
         name = params[role]
-        if not name and role != GROUP:
-            shown = listed([*filter(None, table.header)], 20)
-            raise UsageError(f'--hparams={role}=COLUMN is required; {table.path} has the columns: {shown}')
-        if name and name not in table.header:
-            shown = listed([*filter(None, table.header)], 20)
-            raise UsageError(f'{role}={name}: {table.path} has no such column{nearest(name, table.header)}; it has: {shown}')
+        if name not in names and (name or role != GROUP):
+            wrong = f'{name}: there is no such column{nearest(name, names)}' if name else 'COLUMN is required'
+            raise UsageError(f'--hparams={role}={wrong}; {table.path} has: {listed(names, 20)}')
         if name in roles:
             raise UsageError(f'{role}={name}: the column is also the {roles[name]}: name another')
         if name:

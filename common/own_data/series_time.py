@@ -44,11 +44,11 @@ class Step(NamedTuple):
             days = times // DAY
             found = np.busday_count(_date(days[:-1]), _date(days[1:])).astype(float)
             is_off = ~np.is_busday(_date(days)) | (times % DAY != times[:1] % DAY)
-            return np.where(is_off[1:], np.nan, found)
+            return np.where(is_off[1:] | is_off[:-1], np.nan, found)
         if self.unit == MONTH:
             months, day, length = _months(times)
             is_off = (day != np.minimum(self.day, length)) | (times % DAY != times[:1] % DAY)
-            return np.where(is_off[1:], np.nan, np.diff(months) / self.size)
+            return np.where(is_off[1:] | is_off[:-1], np.nan, np.diff(months) / self.size)
         counts = np.diff(times) / self.size
         if self.order != INTEGER and self.size % DAY == 0:  # A day of summer time begins an hour earlier, in UTC.
             near = np.round(counts)

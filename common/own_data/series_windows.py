@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -21,21 +21,13 @@ _SHOWN = 5
 _LEAST_SCALE = 0.1  # Of the median standard deviation of the training windows.
 
 
-class Cut(NamedTuple):
-    """The first time of the evaluation, the number of times from there on, and that of all times."""
-
-    time: int
-    held_out: int
-    times: int
-
-
-def find_cut(found: Mapping[str, Series], params: HParams) -> Cut | None:
-    """Returns where the evaluation begins: it has the last eval_share of the distinct times of all groups; None without it."""
+def find_cut(found: Mapping[str, Series], params: HParams) -> int | None:
+    """Returns the first time of the evaluation, which has the last eval_share of the times of all groups; None without it."""
     if not params.eval_share:
         return None
     times = np.unique(np.concatenate([series.times for series in found.values()]))
     held_out = min(max(round(params.eval_share * len(times)), params.horizon), len(times) - 1)
-    return Cut(int(times[len(times) - held_out]), held_out, len(times))
+    return int(times[len(times) - held_out])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +39,6 @@ class Windows(Sequence[dict[str, Any]]):
       places: (group, index of the last past row) of each window.
       window, horizon: the numbers of past and of future rows.
       season: the number of rows of a season.
-      has_future: whether the future rows exist.
     """
 
     series: Mapping[str, Series]
@@ -55,7 +46,6 @@ class Windows(Sequence[dict[str, Any]]):
     window: int
     horizon: int
     season: int
-    has_future: bool = True
 
     def __len__(self) -> int:
         return len(self.places)
@@ -63,10 +53,12 @@ class Windows(Sequence[dict[str, Any]]):
     def __getitem__(self, number: int) -> dict[str, Any]:  # type: ignore[override]
         group, last = self.places[number]
         series, begin = self.series[group], last + 1
-        found = {'past': series.values[begin - self.window : begin], 'time': int(series.times[last])}
-        if not self.has_future:
-            return found
-        return found | {'future': series.values[begin : begin + self.horizon, 0], 'baselines': np.stack(self.baselines(number))}
+        return {
+            'past': series.values[begin - self.window : begin],
+            'time': int(series.times[last]),
+            'future': series.values[begin : begin + self.horizon, 0],
+            'baselines': np.stack(self.baselines(number)),
+        }
 
     def baselines(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the last value, and that of the same time last season or, if unknown, the last; float64 [horizon] each."""
@@ -74,7 +66,7 @@ class Windows(Sequence[dict[str, Any]]):
         target = self.series[group].values[:, 0]
         steps = np.arange(1, self.horizon + 1)
         before = last + steps - self.season * -(-steps // self.season)
-        return np.full(self.horizon, target[last]), np.where(before >= 0, target[before], target[last])
+        return np.full(self.horizon, target[last]), np.where(before >= 0, target[np.maximum(before, 0)], target[last])
 
     def future_times(self, number: int) -> np.ndarray:
         """Returns the times of the future rows, int64 [horizon]."""
@@ -89,23 +81,17 @@ def all_windows(found: Mapping[str, Series], params: HParams, season: int) -> Wi
     return Windows(found, places, params.window, params.horizon, season)
 
 
-def split_windows(windows: Windows, cut: Cut | None) -> dict[str, Windows]:
+def split_windows(windows: Windows, cut: int | None) -> dict[str, Windows]:
     """Returns {split: Windows}: the future of training windows ends before the cut, that of the others begins there."""
     if cut is None:
         return {'train': windows}
     firsts = np.array([windows.series[group].times[last + 1] for group, last in windows.places])
     ends = np.array([windows.series[group].times[last + windows.horizon] for group, last in windows.places])
-    chosen = {'train': np.flatnonzero(ends < cut.time), 'eval': np.flatnonzero(firsts >= cut.time)}
+    chosen = {'train': np.flatnonzero(ends < cut), 'eval': np.flatnonzero(firsts >= cut)}
     return {
         split: dataclasses.replace(windows, places=[windows.places[number] for number in numbers.tolist()])
         for split, numbers in chosen.items()
     }
-
-
-def last_windows(found: Mapping[str, Series], params: HParams) -> Windows:
-    """Returns the window at the end of each group that has enough rows: the future is unknown."""
-    places = [(group, len(series.times) - 1) for group, series in found.items() if len(series.times) >= params.window]
-    return Windows(found, places, params.window, params.horizon, 1, has_future=False)
 
 
 def check_lengths(path: str, found: Mapping[str, Series], params: HParams) -> dict[str, Series]:
@@ -136,7 +122,7 @@ def check_constant(path: str, columns: Sequence[Feature], found: Mapping[str, Se
 
 
 def describe(
-    path: str, columns: Sequence[Feature], splits: Mapping[str, Windows], step: Step, cut: Cut | None, season: int
+    path: str, columns: Sequence[Feature], splits: Mapping[str, Windows], step: Step, cut: int | None, season: int
 ) -> dict[str, Any]:
     """Returns the metadata, see datasets/series.py; its statistics are of the training part only.
 
@@ -150,7 +136,7 @@ def describe(
                 'change eval_share'
             )
     trained = splits['train']
-    parts = [one if cut is None else Series(*(part[one.times < cut.time] for part in one)) for one in trained.series.values()]
+    parts = [one if cut is None else Series(*(part[one.times < cut] for part in one)) for one in trained.series.values()]
     inputs = of_kind(columns, NUMERIC)
     moments: list[Moments] = [Moments() for _ in inputs]
     for part in parts:
@@ -178,7 +164,7 @@ def _median_scale(parts, window):
 
 
 def summarize(
-    path: str, facts: Mapping[str, Any], splits: Mapping[str, Windows], cut: Cut | None, ignored: Sequence[str], given: int
+    path: str, facts: Mapping[str, Any], splits: Mapping[str, Windows], cut: int | None, ignored: Sequence[str], given: int
 ) -> str:
     """Returns what was found and decided, for people; given is the season of the hyper-parameters, 0 for the usual one."""
     step, series = Step(**facts['step']), next(iter(splits.values())).series
@@ -204,5 +190,5 @@ def summarize(
 def _where(split, step, cut):
     if cut is None:
         return ''
-    when = step.texts([cut.time])[0]
+    when = step.texts([cut])[0]
     return f', whose forecasts end before {when}' if split == 'train' else f', whose forecasts begin at {when} or later'

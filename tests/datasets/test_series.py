@@ -152,7 +152,7 @@ def test_the_baselines_of_generated_sales_are_those_of_the_formula(tmp_path, pre
         ('date,y\n', {}, 'a.csv: has no rows'),
         (table(DATES, VALUES), {'target': 'date'}, 'target=date: the column is also the time: name another'),
         (table(DATES, VALUES), {'group': 'y'}, 'group=y: the column is also the target: name another'),
-        (table(DATES, VALUES), {'target': 'sales'}, 'target=sales: '),
+        (table(DATES, VALUES), {'target': 'sales'}, 'target=sales: there is no such column; '),
         (table(DATES, VALUES), {'time': ''}, '--hparams=time=COLUMN is required; '),
         (table(DATES, VALUES), {'window': 0}, 'window=0 must be at least 1'),
         (table(DATES, VALUES), {'horizon': 0}, 'horizon=0 must be at least 1'),
@@ -190,6 +190,8 @@ def test_what_is_decided_is_said(prepared, caplog):
     assert 'season    7 rows, the usual ones of this interval' in summary and 'interval  a day' in summary
     features, _ = found.read('train')
     assert (features['past'][0, 1:, 1] == 0).all() and np.isfinite(features['past']).all()  # Missing inputs.
+    _, labels = prepared(table(DATES, VALUES), season=365).read('eval')  # Longer than the table.
+    assert labels['baselines'][0].tolist() == [[VALUES[31]] * 2] * 2
 
 
 def test_raw_inputs_have_the_features_of_files(prepared):
