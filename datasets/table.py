@@ -208,10 +208,10 @@ def _directory(data_dir, params):
 
 
 def _path(data_dir, params, schema):
-    names = ('eval_share', 'min_count', 'max_vocabulary', 'max_bad_share', 'missing', 'decimal', 'dates', 'tokens')
+    names = ('eval_share', 'min_count', 'max_vocabulary', 'max_bad_share', 'missing', 'decimal', 'dates')
     (target, *others) = names_in(params.target) or ['']
     facts = [schema.content, params.train_split, params.target if others else target, *(params[name] for name in names)]
-    facts += folds.facts(params)
+    facts += [*tokens.facts(params), *folds.facts(params)]
     facts += ['by class'] if is_by_class(_files(params), params.metadata) else []
     name, paths = 'table', [file.path for file in _files(params)]
     if 'image_column' in params:  # Of --dataset=image_list.

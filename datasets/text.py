@@ -1,7 +1,7 @@
 """Your own labeled texts: a label, a tab and a text in each line of a file.
 
 --hparams=text_file=PATH names one file, a share of which is held out for evaluation, or a directory of files named by their
-splits: train.txt, eval.txt ... Tokens are lower-case words, with the vocabulary of the training data, or bytes.
+splits: train.txt, eval.txt ... Tokens are lower-case words, with the vocabulary of the training data, parts of them, or bytes.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,6 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError, check_range, show
 from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import example_parser, folds, named_columns, tokens
-from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.conversions import once
 from estimator_trainer.common.own_data.description import describe_classes, log_classes
 from estimator_trainer.common.own_data.held_out import by_class, is_by_class
@@ -135,7 +134,7 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
     yield from read_rows(path, LabeledLines(path).lines(), encode)
     words = tokens.WordCounts(params)
     words.update(texts)
-    warn_of_unknown('words of the texts', params.metadata['vocabulary'], words.words, path)
+    words.warn_of_unknown(params.metadata['vocabulary'], path)
 
 
 def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
@@ -161,9 +160,9 @@ def _files(params):
 
 
 def _directory(data_dir, params):
-    names = ('tokens', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share')
+    names = ('eval_share', 'min_count', 'max_vocabulary', 'max_bad_share')
     files = _files(params)
-    facts = [params.train_split, *(params[name] for name in names)]
+    facts = [params.train_split, *tokens.facts(params), *(params[name] for name in names)]
     facts += folds.facts(params)
     facts += ['by class'] if is_by_class(files, params.metadata) else []
     return os.path.join(data_dir, f'text-{fingerprint(params.text_file, [file.path for file in files], facts, _VERSION)}')

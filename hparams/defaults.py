@@ -255,6 +255,8 @@ ADDED: Mapping[str, Any] = types.MappingProxyType(
         'dates': '',
         'tokens': 'words',
         'max_length': 400,
+        'max_subwords': 4000,
+        'embeddings': '',
         'group': '',
         'target': '',
         'other_features': False,

@@ -111,7 +111,7 @@ class _Seen:
         if self._texts:
             words = tokens.WordCounts(params)
             words.update(self._texts)
-            warn_of_unknown('words of the texts', params.metadata['vocabulary'], words.words, path)
+            words.warn_of_unknown(params.metadata['vocabulary'], path)
 
 
 def _read_picture(path, features, labels=types.MappingProxyType({})):

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.own_data import description
+from estimator_trainer.common.own_data import description, tokens
 from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.example_facts import describe_role, infer_features
 from estimator_trainer.common.own_data.example_profiles import (
@@ -42,8 +42,8 @@ _FEW = 20  # Floats that are so few whole numbers are probably classes.
 
 def facts_path(directory: str, params: HParams) -> str:
     """Returns the path of the metadata file in a directory, which depends on these hyper-parameters."""
-    names = ('image_size', 'tokens', 'min_count', 'max_vocabulary')
-    facts = [read_schema(params.schema, FEATURES).content, params.train_split, *(params[name] for name in names)]
+    facts = [read_schema(params.schema, FEATURES).content, params.train_split, params.image_size, *tokens.facts(params)]
+    facts += [params.min_count, params.max_vocabulary]
     facts += names_in(params.get('target', ''))
     return os.path.join(directory, f'metadata-{fingerprint("", (), facts, _VERSION)}.json')
 

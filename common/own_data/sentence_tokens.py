@@ -8,7 +8,8 @@ import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.own_data.tokens import FIRST_WORD, word_table
+from estimator_trainer.common.own_data.subwords import FIRST
+from estimator_trainer.common.own_data.tokens import word_table
 
 # Punctuation that is apart from the words that it touches, and the English genitive.
 _OPENING, _CLOSING = r"""(^|[\s\pZ])([(\[{<"'«„“‘¿¡])""", r"""(\.\.+|[.,;:!?…)\]}>"'»”’]|['’]s)($|[\s\pZ])"""
@@ -90,4 +91,4 @@ class TokenCounts:
         """Returns the 'vocabulary', by the hyper-parameters min_count and max_vocabulary, and its size with padding."""
         frequent = [word for word, count in self.words().items() if count >= params['min_count']]
         vocabulary = frequent[: params['max_vocabulary']]
-        return {'vocabulary': vocabulary, 'vocabulary_size': FIRST_WORD + len(vocabulary)}
+        return {'vocabulary': vocabulary, 'vocabulary_size': FIRST + len(vocabulary)}

@@ -76,8 +76,8 @@ class ValueCounts:
         return {'vocabulary': [value for value in self.most_common(params['min_count'], params['max_vocabulary']) if value]}
 
 
-def lookup_table(ids: Mapping[str, int], default: int, name: str) -> tf.lookup.StaticHashTable:
-    """Creates a table from string to int64, initialized by `tf.tables_initializer` of the outermost graph.
+def lookup_table(ids: Mapping[str, int] | Mapping[int, int], default: int, name: str) -> tf.lookup.StaticHashTable:
+    """Creates a table from string or int64 to int64, initialized by `tf.tables_initializer` of the outermost graph.
 
     In an export, its content is an asset, a file with the given name, if all keys can be in one.
     """
@@ -87,11 +87,12 @@ def lookup_table(ids: Mapping[str, int], default: int, name: str) -> tf.lookup.S
 
 def _initializer(ids, name):
     """Returns the initializer of a table; its file has a key, a tab and an id in each line."""
-    if assets.are_written() and not any(_NOT_IN_A_FILE.search(key) for key in ids):
+    dtype = tf.string if isinstance(next(iter(ids)), str) else tf.int64
+    if assets.are_written() and not any(_NOT_IN_A_FILE.search(str(key)) for key in ids):
         content = ''.join(f'{key}\t{number}\n' for key, number in ids.items())
-        return tf.lookup.TextFileInitializer(assets.asset(name, content.encode()), tf.string, 0, tf.int64, 1)
+        return tf.lookup.TextFileInitializer(assets.asset(name, content.encode()), dtype, 0, tf.int64, 1)
     return tf.lookup.KeyValueTensorInitializer(
-        tf.constant([*ids], tf.string, [len(ids)]), tf.constant([*ids.values()], tf.int64, [len(ids)])
+        tf.constant([*ids], dtype, [len(ids)]), tf.constant([*ids.values()], tf.int64, [len(ids)])
     )
 
 

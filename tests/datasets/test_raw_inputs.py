@@ -68,6 +68,12 @@ def texts(tmp_path):
     return Prepared(text, tmp_path / 'data', f'text_file={tmp_path}/a.txt'), tmp_path / 'new.txt', DEFAULT, raw
 
 
+def parts_of_texts(tmp_path):
+    pytest.importorskip('sentencepiece')
+    found, *others = texts(tmp_path)
+    return (Prepared(text, tmp_path / 'data', f'text_file={found.params.text_file}', 'tokens=subwords'), *others)
+
+
 def examples(tmp_path):
     (tmp_path / 'own').mkdir()
     for name in ('own/train.tfrecord', 'own/eval.tfrecord', 'new.tfrecord'):
@@ -93,7 +99,7 @@ def pictures(tmp_path):
     return found, tmp_path / 'own', PICTURES, raw
 
 
-@pytest.mark.parametrize('make', [table, texts, examples, pictures])
+@pytest.mark.parametrize('make', [table, texts, parts_of_texts, examples, pictures])
 def test_raw_inputs_and_serialized_examples_become_what_files_become(tmp_path, make):
     found, path, name, raw = make(tmp_path)
     expected, serialized = of_files(found.source, path)
