@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, check_range, describe
+from estimator_trainer.common.ops import words
 from estimator_trainer.common.ops.inputs import flat_inputs
 from estimator_trainer.common.ops.layers import dense_stack
 from estimator_trainer.common.ops.targets import target_metrics, target_outputs
@@ -28,6 +29,7 @@ def get_params() -> dict[str, Any]:
         'task': 'classification',  # Or regression; of series, forecast.
         'hidden_units': [256, 128],
         'embedding_size': 8,  # Of each categorical column.
+        **words.get_params(),
         'drop_rate': 0.0,
         'batch_norm': False,
         'num_classes': 2,

@@ -1,7 +1,7 @@
 """A convolutional network for text classification.
 
-(Y. Kim: Convolutional Neural Networks for Sentence Classification, 2014: the variant CNN-rand, whose embeddings are learned;
-without the paper's bound on the norms of the last layer's weights.)
+(Y. Kim: Convolutional Neural Networks for Sentence Classification, 2014: the variant CNN-rand, whose embeddings are learned,
+or, with embeddings=FILE, CNN-non-static; without the paper's bound on the norms of the last layer's weights.)
 """
 
 from typing import Any
@@ -9,7 +9,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, check_range, describe
-from estimator_trainer.common.ops.layers import dropout, embed
+from estimator_trainer.common.ops import words
+from estimator_trainer.common.ops.layers import dropout
 from estimator_trainer.common.ops.targets import target_metrics, target_outputs
 from estimator_trainer.hparams.build import HParams
 
@@ -18,7 +19,8 @@ OVERRIDABLE_HPARAMS = ('drop_rate',)
 
 def get_params() -> dict[str, Any]:
     return {
-        'embedding_size': 128,
+        'embedding_size': 128,  # Or that of embeddings.
+        **words.get_params(),
         'filter_widths': [3, 4, 5],  # In tokens.
         'num_filters': 100,  # Of each width.
         'drop_rate': 0.5,
@@ -39,8 +41,9 @@ def model(
     _check(params, features['text'])
     ids = features['text']
     lengths = _lengths(ids)
-    net = embed(ids, params.metadata['vocabulary_size'], params.embedding_size)
-    net *= tf.expand_dims(tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32), 2)
+    initializer = tf.random_uniform_initializer(-0.25, 0.25)  # As in the paper.
+    table = words.table(params, 'embedding', params.embedding_size, initializer, 'embedding_size')
+    net = tf.gather(table, ids) * tf.expand_dims(tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32), 2)
     net = tf.concat([_max_over_time(net, lengths, width, params.num_filters) for width in params.filter_widths], 1)
     dropped = dropout(net, params.drop_rate, mode == tf.estimator.ModeKeys.TRAIN)
     return target_outputs(features, labels, dropped, params, net)

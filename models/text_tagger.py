@@ -10,19 +10,22 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import tags
 from estimator_trainer.common.errors import UsageError, check_range, describe
-from estimator_trainer.common.ops.layers import dropout, embed
+from estimator_trainer.common.ops import words
+from estimator_trainer.common.ops.layers import dropout
 from estimator_trainer.common.ops.random import step_seed
 from estimator_trainer.common.ops.spans import span_metrics
 from estimator_trainer.hparams.build import HParams
 
 OVERRIDABLE_HPARAMS = ('drop_rate', 'word_drop_rate')
 _UNKNOWN = 1
+_INITIALIZER = tf.random_uniform_initializer(-0.25, 0.25)
 _NUM_BYTES, _BYTE_SIZE, _MAX_BYTES = 256, 16, 24  # Their number, the size of their vectors, and the first ones of a token.
 
 
 def get_params() -> dict[str, Any]:
     return {
-        'embedding_size': 100,
+        'embedding_size': 100,  # Or that of embeddings.
+        **words.get_params(),
         'rnn_units': 100,  # Of each direction.
         'character_filters': 50,  # Each over three bytes of a token; 0 for none.
         'drop_rate': 0.5,
@@ -62,7 +65,7 @@ def _logits(features, is_token, is_training, params):
     if is_training and params.word_drop_rate:
         is_dropped = tf.random.stateless_uniform(tf.shape(ids), step_seed()) < params.word_drop_rate
         ids = tf.where(is_dropped & is_token, _UNKNOWN * tf.ones_like(ids), ids)
-    parts = [embed(ids, params.metadata['vocabulary_size'], params.embedding_size)]
+    parts = [tf.gather(words.table(params, 'embedding', params.embedding_size, _INITIALIZER, 'embedding_size'), ids)]
     if params.character_filters:
         parts.append(_characters(features['tokens'], params.character_filters))
     net = dropout(tf.concat(parts, 2), params.drop_rate, is_training)
@@ -77,7 +80,8 @@ def _characters(tokens, count):
     with tf.variable_scope('characters'):
         content = tf.raw_ops.DecodePaddedRaw(input_bytes=tf.reshape(tokens, [-1]), fixed_length=_MAX_BYTES, out_type=tf.uint8)
         is_byte = tf.cast(tf.not_equal(content, 0), tf.float32)[:, :, None]
-        net = embed(tf.cast(content, tf.int32), _NUM_BYTES, _BYTE_SIZE) * is_byte
+        table = tf.get_variable('embedding', [_NUM_BYTES, _BYTE_SIZE], initializer=_INITIALIZER)
+        net = tf.gather(table, tf.cast(content, tf.int32)) * is_byte
         padded = tf.pad(net, [[0, 0], [1, 1], [0, 0]])
         windows = tf.concat([padded[:, :-2], net, padded[:, 2:]], 2)
         filtered = tf.layers.dense(windows, count, tf.nn.relu) * is_byte  # A ReLU is never below 0.

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, describe
+from estimator_trainer.common.ops import words
 from estimator_trainer.common.targets import WINDOW_SCALE
 from estimator_trainer.hparams.build import HParams
 
@@ -21,7 +22,8 @@ def flat_inputs(features: Mapping[str, tf.Tensor], params: HParams) -> tf.Tensor
     Args:
       features: float, flattened; int [batch, ...], categories, each column of which has an embedding of the size
         params.embedding_size, one variable for all of more than 64; and 'text', int [batch, length], the mean of its words'
-        embeddings, of size 64. The metadata gives 'vocabulary_sizes' and 'vocabulary_size', as for models/mlp.py.
+        embeddings, of size 64 or that of pretrained ones. The metadata gives 'vocabulary_sizes' and 'vocabulary_size', as for
+        models/mlp.py.
 
     Raises:
       UsageError: a feature is of another type, or the metadata lacks its sizes.
@@ -39,7 +41,7 @@ def _input(i, name, feature, params):
         )
     sizes = feature.shape[1:].as_list()
     if sizes == [None] and name == 'text' and 'vocabulary_size' in params.metadata:
-        return _mean_of_words(feature, params.metadata['vocabulary_size'])
+        return _mean_of_words(feature, params)
     if None in sizes:
         raise UsageError(
             f'--model={params.model}: the feature {name} has the shape {feature.shape}, but must have a fixed size'
@@ -62,9 +64,9 @@ def _input(i, name, feature, params):
     return tf.concat([tf.gather(table, ids) for table, ids in zip(tables, tf.unstack(net, axis=1))], 1)
 
 
-def _mean_of_words(ids, vocabulary_size):
-    """Returns the mean of the embeddings of a text's tokens, float32 [batch, _WORD_SIZE]; ids of 0 are padding."""
-    table = tf.get_variable('words', [vocabulary_size, _WORD_SIZE], initializer=tf.random_normal_initializer(stddev=0.05))
+def _mean_of_words(ids, params):
+    """Returns the mean of the embeddings of a text's tokens, float32 [batch, size]; ids of 0 are padding."""
+    table = words.table(params, 'words', _WORD_SIZE, tf.random_normal_initializer(stddev=0.05))
     is_word = tf.cast(ids > 0, tf.float32)
     total = tf.reduce_sum(tf.gather(table, ids) * is_word[:, :, None], axis=1)
     return total / tf.maximum(tf.reduce_sum(is_word, axis=1), 1)[:, None]

@@ -170,22 +170,6 @@ def channel_axis(data_format: str) -> int:
     return axes[data_format]
 
 
-def embed(ids: tf.Tensor, vocabulary_size: int, size: int, name: str = 'embedding') -> tf.Tensor:
-    """Returns learned vectors of ids, initialized uniformly in [-0.25, 0.25), as in Kim's paper of models/text_cnn.py.
-
-    Args:
-      ids: int [...], each less than vocabulary_size.
-      vocabulary_size: number of ids.
-      size: of a vector.
-      name: of the variable, float32 [vocabulary_size, size].
-
-    Returns:
-      float32 [..., size].
-    """
-    table = tf.get_variable(name, [vocabulary_size, size], initializer=tf.random_uniform_initializer(-0.25, 0.25))
-    return tf.gather(table, ids)
-
-
 def dropout(tensor: tf.Tensor, drop_rate: float, is_training: bool) -> tf.Tensor:
     """Sets random elements to 0 and scales up the others, so that the expected sum is unchanged.
 

@@ -92,7 +92,7 @@ def subword_ids(words: tf.Tensor, vocabulary: Sequence[str]) -> Any:
     """Returns the ids of words' subwords, a RaggedTensor, int32 [words, subwords].
 
     Again and again, the pair of neighbors whose union is first in the vocabulary is merged, of equal ones the left one. A run
-    of unknown characters has one id, UNKNOWN. Characters apart from their accents (NFD) are composed to those in the vocabulary.
+    of unknown characters has one id, UNKNOWN. Characters apart from their accents (NFD) are composed as in the vocabulary.
 
     Args:
       words: string [words], of at most LONGEST characters, as more take long.

@@ -14,6 +14,7 @@ from estimator_trainer.common.pipeline import fold
 from estimator_trainer.common.pipeline.specs import Specs
 from estimator_trainer.common.plugins import dataset_contract, estimator_contract
 from estimator_trainer.common.plugins.traceback_filter import in_a_line
+from estimator_trainer.common.word_vectors import WordVectors
 from estimator_trainer.hparams.build import HParams, ReadHParams
 
 
@@ -23,7 +24,7 @@ class DataSource:
 
     specs is given if the data may be missing, as for the export of a model trained elsewhere. names_read are the
     hyper-parameters that the module, the model and its training step have read; given says where a user gave some, see
-    `hparams.origins`.
+    `hparams.origins`; vectors are those with which a training starts, see `with_word_vectors`.
     """
 
     module: types.ModuleType
@@ -32,6 +33,7 @@ class DataSource:
     specs: Specs | None = None
     names_read: set[str] = dataclasses.field(default_factory=set, compare=False)
     given: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
+    vectors: WordVectors | None = dataclasses.field(default=None, compare=False)
 
     @property
     def recorded(self) -> HParams:

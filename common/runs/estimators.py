@@ -83,6 +83,7 @@ def _check_options(model: types.ModuleType, source: DataSource, num_towers: int,
     given = {
         '--num_towers' if options.num_towers > 1 else '--num_gpus': num_towers > 0,
         f'--freeze={options.freeze}': bool(options.freeze),
+        'embeddings': bool(source.vectors),
         '--precision=float16': options.precision == 'float16',
         'a cluster without parameter servers': task.batch_parts > 1,
     }

@@ -114,6 +114,7 @@ def make_experiment(
         checkpoint_periods=[*filter(None, [length.save_steps, length.eval_every_steps, options.keep_checkpoint_every])],
         has_input_fn=source.has_input_fn(),
         given=source.given,
+        vectors=source.vectors,
         modules=[model, source.module],
         plain_input_fn=plain_input_fn,
         **shared,

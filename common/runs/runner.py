@@ -20,6 +20,7 @@ from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.labels import with_class_counts
+from estimator_trainer.common.pipeline.word_coverage import with_word_vectors
 from estimator_trainer.common.runs import (
     cluster_task,
     decision,
@@ -176,7 +177,7 @@ def opened(
             yield experiment
             return
         decision.check(source.params)
-        source = with_class_counts(source)
+        source = with_word_vectors(with_class_counts(source))
         text = source.summary() if task.is_chief else ''
         if text:
             tf.logging.info('%s', text)

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common import paths
+from estimator_trainer.common import paths, word_vectors
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import dumps, read_json, write_json
 from estimator_trainer.common.pipeline.data_source import DataSource
@@ -142,8 +142,8 @@ def prepare(source: DataSource, saved: SavedDataset | None, trains: bool) -> Dat
     source.prepare()
     metadata = source.metadata()
     if saved:
-        counted = {CLASS_COUNTS: saved.metadata[CLASS_COUNTS]} if CLASS_COUNTS in saved.metadata else {}
-        metadata = {**counted, **metadata}  # Most modules do not count; see `with_class_counts`.
+        added = {key: saved.metadata[key] for key in (CLASS_COUNTS, word_vectors.FACTS) if key in saved.metadata}
+        metadata = {**added, **metadata}  # Most modules do not count; see `with_class_counts` and `with_word_vectors`.
         for key in saved.metadata if trains else ('class_names',):
             if saved.metadata.get(key) != metadata.get(key):
                 what = _IN_WORDS.get(key, key)

@@ -16,6 +16,7 @@ from estimator_trainer.common.keras.layers import collect_keras_layers
 from estimator_trainer.common.monitoring.model_summary import describe
 from estimator_trainer.common.monitoring.summaries import measure_wait
 from estimator_trainer.common.ops.scores import scores
+from estimator_trainer.common.ops.words import starting_from
 from estimator_trainer.common.plugins import dataset_contract, model_contract
 from estimator_trainer.common.plugins.estimator_contract import named
 from estimator_trainer.common.training import augmentation, learning_rate, moving_average, optimizer, stochastic_average
@@ -81,7 +82,9 @@ class ModelFn:
         labels = Labels(named(labels, 'label'))
         if self.devices:
             dataset_contract.check_divisible(features, labels, params)
-        predictions, losses, example_loss, networks = build_networks(self.model, self.devices, features, labels, mode, params)
+        with starting_from(self.training.vectors if mode == ModeKeys.TRAIN else None, self.training.given):
+            built = build_networks(self.model, self.devices, features, labels, mode, params)
+        predictions, losses, example_loss, networks = built
         with tf.name_scope('metrics'), self.training.task.local() if mode == ModeKeys.TRAIN else contextlib.nullcontext():
             metrics = model_contract.call_eval_metrics(self.model, features, labels, predictions, params)
             metrics |= {f'{model_contract.LOSS_PREFIX}{name}': tf.metrics.mean(loss) for name, loss in losses.items() if name}

@@ -18,6 +18,7 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import retention
 from estimator_trainer.common.storage.restore import ModelChanged, different_variables, unknown_variables, without_slots
 from estimator_trainer.common.training.exact_program import ProgramState
+from estimator_trainer.common.word_vectors import SCOPE
 
 NOT_FINITE_HINT = 'lower learning_rate, or find the op or the input that made it with --debug_numerics'
 _MAX_STARTS = 5  # Of a session that fails at the same run.
@@ -174,9 +175,10 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         self._timer.update_last_triggered_step(step)
 
     def _write_graph(self, graph):
-        """Writes the graph, without the training data, to graph.pbtxt and for TensorBoard."""
+        """Writes the graph, without the training data and pretrained vectors, to graph.pbtxt and for TensorBoard."""
         definition = graph.as_graph_def(add_shapes=True)
         empty_constants(definition, 'input/')
+        empty_constants(definition, SCOPE)
         # As equivalent text from C++: Python's text_format takes 0.1 s and more.
         files.write(f'{self._checkpoint_dir}/graph.pbtxt', str(definition))
         self._summary_writer.add_event(tf.Event(wall_time=time.time(), graph_def=definition.SerializeToString()))

@@ -25,6 +25,7 @@ from estimator_trainer.common.training import exact_program, saving
 from estimator_trainer.common.training.effects import check_effects
 from estimator_trainer.common.training.multi_step import LOOP_SECONDS, MultiStepHook
 from estimator_trainer.common.training.reproducibility import warn_of_random_ops
+from estimator_trainer.common.word_vectors import WordVectors
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.defaults import DEFAULTS
 from estimator_trainer.hparams.text import parse
@@ -74,6 +75,7 @@ class Training:
       on_metrics: see TrainingSummaries.
       status, times: likewise.
       given: see `hparams.origins`.
+      vectors: of words, with which the training starts; see `words.starting_from`.
       modules: the model and dataset modules.
       plain_input_fn: makes the training batches, all examples of each, without keeping them in memory; None if `input_fn` does.
     """
@@ -89,6 +91,7 @@ class Training:
     status: StatusFile = dataclasses.field(default_factory=StatusFile)
     times: Times = dataclasses.field(default_factory=Times)
     given: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    vectors: WordVectors | None = None
     modules: Sequence[Any] = ()
     plain_input_fn: Any = None
 
