@@ -87,7 +87,7 @@ def test_list_shows_each_module_with_its_first_line_and_the_sets_and_help_their_
     assert text.startswith('--model=alexnet\n\nA small AlexNet: convolutions')
     lines = text.splitlines()
     assert '  filters=[32,64,128]           Each is a 3x3 convolution and 2x2 max-pooling.' in lines
-    assert lines.index('--dataset=tfrecord') < lines.index('  tokens=words                  Or bytes.')
+    assert lines.index('--dataset=tfrecord') < lines.index('  tokens=words                  Or subwords, or bytes.')
     framework = lines.index("The framework's hyper-parameters:")
     assert '  momentum=0.9                  momentum: decay of the accumulated gradients.' in lines[framework:]
 
