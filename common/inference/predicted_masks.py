@@ -38,9 +38,12 @@ class MaskFiles:
         """Writes a mask in the size of its picture, or that of the model if it is unknown.
 
         Returns:
-          The prediction with the 'mask', the path of the file, and the 'shares' of the classes, for its line.
+          The prediction with the 'mask', the path of the file, and the 'shares' of the classes, for its line; as it is if its
+          'class' is no mask.
         """
-        classes, fields = prediction.values['class'], dict(prediction.fields)
+        classes, fields = prediction.values.get('class'), dict(prediction.fields)
+        if classes is None or classes.ndim != 2:  # A model of the user's own may name it otherwise.
+            return prediction
         height, width = (int(fields.get(name, size)) for name, size in zip(('height', 'width'), classes.shape))
         values = self._metadata.get('mask_values') or [*range(self._metadata['num_classes'])]
         path = os.path.join(self.directory, self._name(fields))

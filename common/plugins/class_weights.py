@@ -46,7 +46,8 @@ def of_examples(labels: Mapping[str, tf.Tensor], params: HParams) -> tf.Tensor |
 def with_pixel_weights(labels: Mapping[str, tf.Tensor], params: HParams) -> Mapping[str, tf.Tensor]:
     """Returns the labels of a model with the weights of the pixels of a mask, float32 of its shape, if classes have any."""
     label = labels.get('label')
-    if not are_given(params) or not isinstance(label, tf.Tensor) or not label.dtype.is_integer or label.shape.rank != 3:
+    is_mask = isinstance(label, tf.Tensor) and label.dtype.is_integer and label.shape.rank == 3
+    if not is_mask or not are_given(params):
         return labels
     weights = [*in_order(params)]
     _check_count(weights, params)
