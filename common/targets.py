@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 CLASSIFICATION, REGRESSION, MULTILABEL, SEVERAL = 'classification', 'regression', 'multilabel', 'several'
 SEGMENTATION = 'segmentation'  # A class for each pixel, by a mask.
 IGNORED = 255  # In masks, of pixels without a class, as in Pascal VOC and Cityscapes.
+TAGGING = 'tagging'  # A class for each token of a sentence.
 FORECAST = 'forecast'
 WINDOW_SCALE = 'window_scale'  # A feature of forecasts, float [batch, 2]: what to add to outputs, after what to multiply by.
 LAST_VALUE, LAST_SEASON = BASELINES = ('last_value', 'last_season')  # Of forecasts, in the order of the label `baselines`.
@@ -68,6 +69,11 @@ def is_multilabel(metadata: Mapping[str, Any]) -> bool:
 def is_segmentation(metadata: Mapping[str, Any]) -> bool:
     """Whether the label is a mask, with a class for each pixel of the feature `image`."""
     return metadata.get('task') == SEGMENTATION
+
+
+def is_tagging(metadata: Mapping[str, Any]) -> bool:
+    """Whether the label is a tag for each token of a sentence; the metadata has the `tags`."""
+    return metadata.get('task') == TAGGING
 
 
 def is_forecast(metadata: Mapping[str, Any]) -> bool:

@@ -29,6 +29,7 @@ from estimator_trainer.common.own_data.tag_survey import TagSurvey
 from estimator_trainer.common.own_data.tokens import KNOWN_SHARE, known_share
 from estimator_trainer.common.own_data.vocabulary import class_ids
 from estimator_trainer.common.records import records
+from estimator_trainer.common.targets import TAGGING
 from estimator_trainer.hparams.build import HParams
 
 OWN_FOLDS = True
@@ -206,7 +207,7 @@ def _convert(directory, files, params):
     for name, survey in surveys.items() if is_known else ():
         warn_of_unknown('tokens', vocabulary['vocabulary'], survey.tokens.words(), f'{params.tagged_file}: the split {name}')
     mean_length = trained.tokens.total / trained.tags.num_sentences
-    facts |= {'tags': names, 'num_classes': len(names), **vocabulary, 'mean_length': mean_length}
+    facts |= {'task': TAGGING, 'tags': names, 'num_classes': len(names), **vocabulary, 'mean_length': mean_length}
     examples = [
         FileExamples(
             file, functools.partial(parts_of_rows, file, sources[file.path].tagged, _encode), BadRows(params.max_bad_share)

@@ -21,7 +21,15 @@ from estimator_trainer.common.pipeline.input import label_batches, make_input_fn
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 from estimator_trainer.common.records import shards
 from estimator_trainer.common.records.elements import INFINITE, iterate, opened
-from estimator_trainer.common.targets import are_several, is_forecast, is_multilabel, is_segmentation, targets_of, with_key
+from estimator_trainer.common.targets import (
+    are_several,
+    is_forecast,
+    is_multilabel,
+    is_segmentation,
+    is_tagging,
+    targets_of,
+    with_key,
+)
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 
@@ -159,7 +167,7 @@ def _label_names(specs, metadata):
     """Returns the names of the labels, of which there are several if there are as many targets."""
     if is_segmentation(metadata) or is_forecast(metadata):
         return ['label']
-    if 'tags' in metadata:
+    if is_tagging(metadata):
         return ['tags'] if 'tags' in specs else []
     if are_several(metadata):
         wanted = {'label'} if is_multilabel(metadata) else {target.named('label') for target in targets_of(metadata)}

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, listed
 from estimator_trainer.common.graphs import ancestors
-from estimator_trainer.common.targets import IGNORED, are_several, is_segmentation
+from estimator_trainer.common.targets import IGNORED, are_several, is_segmentation, is_tagging
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.text import nearest
 
@@ -110,7 +110,7 @@ def no_classes_error(name: str, params: HParams) -> UsageError:
         return UsageError(f'{name} is for one class of each example, not for masks: omit it')
     if are_several(params.metadata):
         return UsageError(f'{name} is for a single target of classes, but --dataset={params.dataset} has several: omit it')
-    if 'tags' in params.metadata:
+    if is_tagging(params.metadata):
         return UsageError(f'{name} is for a class of each example, but --dataset={params.dataset} has tags of tokens: omit it')
     if params.get('task') == 'regression':
         return UsageError(f'{name} is for classes, but the target of --dataset={params.dataset} is a number: omit it')
