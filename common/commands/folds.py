@@ -99,6 +99,8 @@ def _dry_run(FLAGS, stop, objects):
 
 
 def _train(script, FLAGS, directory, stop, objects):
+    if not FLAGS.overwrite:
+        folds.check_count(directory, FLAGS.folds)
     _, dataset, params = request.load(FLAGS, objects)
     _check_data(FLAGS, dataset, build.HParams({**params, 'folds': FLAGS.folds}))
     run_dir.ensure_writable(directory)

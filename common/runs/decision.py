@@ -49,7 +49,7 @@ def warn_of_metrics(params: HParams) -> None:
 
 
 def decided(experiment: Experiment, checkpoint: str) -> Experiment:
-    """Returns the experiment with an Estimator that predicts by decision_threshold, if it is given; says the threshold.
+    """Returns the experiment with its threshold, and an Estimator that predicts by it, if there is one; says the threshold.
 
     Args:
       checkpoint: what will predict, a path without suffix.
@@ -61,25 +61,15 @@ def decided(experiment: Experiment, checkpoint: str) -> Experiment:
     if not params.decision_threshold:
         return experiment
     check(params)
-    threshold, source = _threshold(experiment, checkpoint)
+    given = params.decision_threshold
+    threshold, source = _best(estimator.model_dir, checkpoint) if given == BEST else (given, '')
     names = params.metadata.get('class_names') or ('0', '1')
     tf.logging.info(
         'decision_threshold=%s: the class is %s if its probability is at least %.6g%s, else %s.',
         *(params.decision_threshold, names[-1], threshold, source, names[0]),
     )
     found = with_threshold(estimator, threshold, params.metadata.get('class_names'))
-    return dataclasses.replace(experiment, estimator=found)
-
-
-def threshold_of(experiment: Experiment, checkpoint: str) -> float | None:
-    """Returns the threshold of `decided`; None without one."""
-    return _threshold(experiment, checkpoint)[0] if experiment.source.params.decision_threshold else None
-
-
-def _threshold(experiment, checkpoint):
-    """Returns the threshold, and where it is from."""
-    given = experiment.source.params.decision_threshold
-    return _best(experiment.estimator.model_dir, checkpoint) if given == BEST else (given, '')
+    return dataclasses.replace(experiment, estimator=found, threshold=threshold)
 
 
 def _best(output_dir, checkpoint):

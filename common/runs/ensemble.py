@@ -16,7 +16,7 @@ from estimator_trainer.common.inference.input_files import open_files
 from estimator_trainer.common.inference.prediction import Prediction, predict_files, predict_split, read_labels
 from estimator_trainer.common.inference.threshold import OUTPUT
 from estimator_trainer.common.runs import chosen_checkpoint
-from estimator_trainer.common.runs.decision import decided, threshold_of
+from estimator_trainer.common.runs.decision import decided
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.export_schedule import add_card, exporting, make_saved_model
 from estimator_trainer.common.runs.inference_schedules import check_finite, predictions_path, write_predictions
@@ -62,9 +62,9 @@ def predict(experiments: Sequence[Experiment], output_dir: str) -> dict[str, Any
     return write_predictions(first, lambda checkpoint: predictions, predictions_path(options, output_dir), chosen[0])
 
 
-def _mean_threshold(experiments, chosen):
+def _mean_threshold(experiments):
     """Returns the threshold that decides the class of averaged probabilities, and says it; None without one."""
-    thresholds = [found for found in map(threshold_of, experiments, chosen) if found is not None]
+    thresholds = [experiment.threshold for experiment in experiments if experiment.threshold is not None]
     if not thresholds:
         return None
     tf.logging.info(
@@ -123,8 +123,8 @@ def export(experiments: Sequence[Experiment], output_dir: str) -> dict[str, Any]
     if {*first.options.format} != {SAVED_MODEL}:
         raise UsageError(f'--format={",".join(first.options.format)}: folds are exported together as saved_model only')
     chosen = [_checkpoint(experiment) for experiment in experiments]
-    threshold = _mean_threshold(experiments, chosen)
     experiments = [*map(decided, experiments, chosen)]
+    threshold = _mean_threshold(experiments)
     directory = os.path.join(output_dir, 'export')
     with exporting(directory) as parent:
         paths = [

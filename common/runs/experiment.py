@@ -60,6 +60,7 @@ class Experiment:
     on_metrics: Callable[[dict[str, Any]], None] | None = None
     status: StatusFile = dataclasses.field(default_factory=StatusFile)
     times: Times = dataclasses.field(default_factory=Times)
+    threshold: float | None = None  # See `decision.decided`.
 
     @property
     def schedule(self) -> Schedule:

@@ -23,7 +23,7 @@ from estimator_trainer.common.inference.prediction import read_labels
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset, saved_flags
-from estimator_trainer.common.runs.decision import decided, threshold_of
+from estimator_trainer.common.runs.decision import decided
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.serving.served import form_of_export
 from estimator_trainer.common.storage import checkpoints, export_versions
@@ -247,7 +247,7 @@ def _add_card(experiment, checkpoint, directory, name, facts, specs=None, form=N
     estimator, params = experiment.estimator, experiment.source.params
     saved = saved_dataset.load(estimator.model_dir)
     card = make_card(estimator.model_dir, checkpoints.global_step(checkpoint), params, saved.sha256 if saved else None)
-    facts = {'decision_threshold': threshold_of(experiment, checkpoint), **facts}
+    facts = {'decision_threshold': experiment.threshold, **facts}
     tf.io.gfile.makedirs(directory)
     with card_files(
         {**card, **facts, **_targets(params.metadata)}, params.metadata.get('class_names'), name, specs, form

@@ -15,7 +15,7 @@ from estimator_trainer.common.report import importance, mistakes, predicted, row
 from estimator_trainer.common.report.importance import Importances
 from estimator_trainer.common.report.mistakes import Mistake
 from estimator_trainer.common.report.predicted import Predicted
-from estimator_trainer.common.runs.decision import decided, threshold_of
+from estimator_trainer.common.runs.decision import decided
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.reported_reasons import explain
 from estimator_trainer.common.runs.reported_slices import Seen, raw_columns, read_records, sampled, slices_of
@@ -30,7 +30,7 @@ def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, A
     """Returns the variables of the page that come from the predictions of a checkpoint for --predict_split."""
     if found := parts_of_task(experiment, checkpoint):
         return found
-    experiment, threshold = decided(experiment, checkpoint), threshold_of(experiment, checkpoint)
+    experiment = decided(experiment, checkpoint)
     seen, found, names, worst, order = _examined(experiment, checkpoint, mistakes.MAX_MISTAKES)
     importances = _importances(experiment, checkpoint, found) if found else None
     order = [one.column for one in importances.columns] if importances else order
@@ -39,7 +39,7 @@ def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, A
         'split': experiment.options.predict_split,
         'predicted_step': checkpoints.global_step(checkpoint),
         'predicted': found,
-        **figures(found, names, threshold),
+        **figures(found, names, experiment.threshold),
         'slices': slices_of(experiment, found, seen) if found else None,
         'importances': importances,
         'has_input_fn': experiment.source.has_input_fn(),

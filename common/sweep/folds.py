@@ -79,10 +79,7 @@ def save(
     Raises:
       UsageError: the directory has folds of another number, setup, or an unknown one.
     """
-    saved = load(output_dir)
-    if saved and saved[COUNT] != count:
-        raise UsageError(f'--folds={count}: {output_dir} has {saved[COUNT]} folds: give that, or choose another --output_dir')
-    if saved:
+    if saved := check_count(output_dir, count):
         now = json.loads(dumps(setup))  # Without tuples, like the saved one.
         added = {name: value for name, value in json.loads(dumps(dict(DEFAULTS))).items() if name in now}
         if found := comparison.differences({**added, **saved[SETUP]}, now):
@@ -95,6 +92,14 @@ def save(
                     '--output_dir, or give --overwrite'
                 )
         write_json(path_of(output_dir), {COUNT: count, SETUP: setup, FLAGS: flags, HPARAMS: hparams})
+
+
+def check_count(output_dir: str, count: int) -> dict[str, Any]:
+    """Returns the content of folds.json, or {}; raises UsageError if it is of another number of folds."""
+    saved = load(output_dir)
+    if saved and saved[COUNT] != count:
+        raise UsageError(f'--folds={count}: {output_dir} has {saved[COUNT]} folds: give that, or choose another --output_dir')
+    return saved
 
 
 def is_finished(directory: str) -> bool:

@@ -13,6 +13,7 @@ from estimator_trainer.hparams.text import to_text
 _ALWAYS = {'train_steps', 'num_epochs', 'min_steps', 'train_split', 'eval_batch_size'}
 _OF_PREDICTION = {'decision_threshold'}
 _OF_BATCHES = {'batch_size', 'shuffle_buffer', 'cache', 'group_by_length', 'oversample'}
+_NEEDS = {'swa_every': 'swa_start'}  # What reads a hyper-parameter only with another.
 _REPLACED_BY = {'optimizer': 'optimizer', 'learning_rate_schedule': 'learning_rate'}  # A function of the model module.
 
 
@@ -112,4 +113,6 @@ def _reason(name, model, params):
         return f', as --model={params.model} has its own {function}(), which does not read it: omit it'
     if values:
         return f' with {choice}={params[choice]}: omit it, or give {choice}={" or ".join(values)}'
+    if name in _NEEDS:
+        return f' without {_NEEDS[name]}: give that, or omit it'
     return ', as nothing reads it: omit it'

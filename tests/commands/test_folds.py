@@ -64,6 +64,7 @@ def test_the_directory_alone_resumes_and_what_is_not_for_folds_is_refused(traine
         (['--schedule=predict', '--predict_split=train'], 'each fold trains on other examples'),
         (['--schedule=predict', '--checkpoint=/x'], '--checkpoint=/x: of folds, it can be latest or best'),
         (['--folds=3'], '--folds=3: '),
+        ([*SETTINGS, '--folds=3', '--hparams=group=none'], 'has 2 folds: give that'),  # Before it looks at the data.
         (['--train_steps=5'], 'folds.json: train_steps was 4, now it is 5: use the same values'),
         (['--from_step=2'], '--from_step is not for folds: give it with the --output_dir of one'),
         (['--hparams=fold=2'], '--hparams: fold is set by --folds=2: omit it'),

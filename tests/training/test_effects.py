@@ -51,6 +51,7 @@ def test_the_table_says_with_which_optimizers_and_schedules_a_hyper_parameter_co
                 'rmsprop_decay=0.5 has no effect with optimizer=adam: omit it, or give optimizer=rmsprop',
             ],
         ),
+        ('swa_every=3', {}, ['swa_every=3 has no effect without swa_start: give that, or omit it']),
         (
             'adam_beta1=0.8,optimizer=sgd',
             {},
