@@ -37,7 +37,10 @@ def with_word_vectors(source: DataSource) -> DataSource:
         return source
     vocabulary = params.metadata.get('vocabulary')
     if not vocabulary or params.get('tokens', 'words') != 'words':
-        raise UsageError(f'embeddings={path}: are of words, but --dataset={params.dataset} has no vocabulary of words: omit it')
+        raise UsageError(
+            f'embeddings={path}: are of words, but --dataset={params.dataset} has no vocabulary of words: omit it, or set '
+            'tokens=words'
+        )
     tf.logging.info('embeddings=%s: reading the vectors of the words.', path)
     found = word_vectors.read(path, vocabulary)
     if found.values.nbytes > _LARGEST:

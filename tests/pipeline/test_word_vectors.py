@@ -109,4 +109,6 @@ def test_a_run_that_has_begun_refuses_a_changed_file_and_needs_none(tmp_path):
 def test_tokens_that_are_no_words_have_no_vectors(tmp_path, kind):
     if kind == 'subwords':
         pytest.importorskip('sentencepiece')
-    assert 'has no vocabulary of words: omit it' in refused(with_word_vectors, sources(tmp_path, 'bad 1 2\n', f'tokens={kind}'))
+    assert 'has no vocabulary of words: omit it, or set tokens=words' in refused(
+        with_word_vectors, sources(tmp_path, 'bad 1 2\n', f'tokens={kind}')
+    )
