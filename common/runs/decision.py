@@ -10,6 +10,7 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.inference.raw_predictor import make_predictor
 from estimator_trainer.common.inference.threshold import with_threshold
+from estimator_trainer.common.plugins.module_check import makes_step
 from estimator_trainer.common.runs import saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import best_checkpoint, checkpoints
@@ -36,6 +37,24 @@ def check(params: HParams) -> None:
             else f'there are {num_classes}'
         )
         raise UsageError(f'decision_threshold={params.decision_threshold} is for two classes, but {found}: omit it')
+
+
+def check_start(model: Any, params: HParams) -> None:
+    """Checks the decision_threshold of a training that begins; warns of the class that the best one is for.
+
+    Raises:
+      UsageError: as of `check`, or the model has no metric that tells the best threshold.
+    """
+    check(params)
+    if params.decision_threshold != BEST:
+        return
+    if makes_step(model):
+        raise UsageError(
+            f'decision_threshold={BEST}: --model={params.model} makes its own training step, without the metric {_METRIC}: '
+            'give a number'
+        )
+    name = (params.metadata.get('class_names') or ('0', '1'))[-1]
+    tf.logging.warning('decision_threshold=%s: has the best F1 of the class %s, the second one.', BEST, name)
 
 
 def warn_of_metrics(params: HParams) -> None:

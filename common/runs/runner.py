@@ -176,7 +176,10 @@ def opened(
             experiment.status.tracker = tracking.tracker_of(experiment) if schedule.follows else None
             yield experiment
             return
-        decision.check(source.params)
+        if is_resumed:
+            decision.check(source.params)
+        else:
+            decision.check_start(model, source.params)
         source = with_word_vectors(with_class_counts(source))
         text = source.summary() if task.is_chief else ''
         if text:

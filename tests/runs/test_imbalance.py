@@ -34,6 +34,7 @@ def test_balanced_classes_and_a_threshold_find_more_and_predictions_and_exports_
     flags = ('--model=mlp', '--dataset=table', '--num_epochs=4')
     hparams, output = f'--hparams=table_file={table},hidden_units=[8],batch_size=32,min_steps=0', tmp_path / 'output'
     code, _, log = run(*flags, f'{hparams},class_weights=balanced,decision_threshold=best')
+    assert 'decision_threshold=best: has the best F1 of the class yes, the second one' in log
     counts = [int(count) for count in re.search(r'no 0.5\d+, of (\d+), yes 1\d.\d+, of (\d+)$', log, re.MULTILINE).groups()]
     assert (
         code == 0 and f'no {sum(counts) / 2 / counts[0]:.4g}, of' in log and f'yes {sum(counts) / 2 / counts[1]:.4g}, of' in log
@@ -75,6 +76,12 @@ def test_balanced_classes_and_a_threshold_find_more_and_predictions_and_exports_
 def test_a_threshold_for_ten_classes_is_refused_before_training(run):
     code, _, log = run('--model=alexnet', '--dataset=mnist', '--hparams=decision_threshold=0.3', '--train_steps=1')
     assert code != 0 and log.rstrip().endswith('decision_threshold=0.3 is for two classes, but there are 10: omit it')
+
+
+def test_the_best_threshold_of_a_model_without_its_metric_is_refused_before_training(run, table):
+    hparams = f'--hparams=table_file={table},decision_threshold=best'
+    code, _, log = run('--model=linear', '--dataset=table', hparams, '--train_steps=1')
+    assert code == 2 and 'decision_threshold=best: --model=linear makes its own training step, without the metric' in log
 
 
 def test_the_figures_of_the_docs_are_those_of_their_table(run, tmp_path, monkeypatch):
