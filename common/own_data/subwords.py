@@ -110,7 +110,7 @@ def subword_ids(words: tf.Tensor, vocabulary: Sequence[str]) -> Any:
         order = found * size + tf.range(size - 1)
         is_merged = tf.equal(order, tf.gather(tf.math.segment_min(order, rows[:-1]), rows[:-1])) & (found < total)
         symbols = tf.concat([tf2.where(is_merged, tf.math.floormod(found, total), left), symbols[-1:]], 0)
-        is_kept = tf.concat([tf.ones_like(symbols[:1], tf.bool), ~is_merged], 0)[: tf.size(symbols)]
+        is_kept = tf.concat([tf.ones_like(symbols[:1], tf.bool), ~is_merged], 0)
         return tf.boolean_mask(symbols, is_kept), tf.boolean_mask(rows, is_kept), tf.reduce_any(is_merged)
 
     state = start, codes.value_rowids(), tf.size(start) > 0

@@ -156,13 +156,13 @@ class WordCounts:
             is_word = self._kind == WORDS
             tf.logging.warning(
                 'Only %d %% of the %s of the texts trained on are known: the others occur less than min_count=%d times, or '
-                'are beyond %s: change these, or set --hparams=tokens=%s, as for texts without spaces '
-                'between words, such as Chinese ones',
+                'are beyond %s: change these, or set --hparams=tokens=%s, as for texts without spaces between words, such as '
+                'Chinese ones',
                 100 * share,
                 'words' if is_word else 'characters',
                 params['min_count'],
                 f'max_vocabulary={params["max_vocabulary"]}' if is_word else f'half of max_subwords={params["max_subwords"]}',
-                BYTES,
+                f'{BYTES} or {SUBWORDS}' if is_word else BYTES,
             )
         return {'vocabulary': vocabulary, 'vocabulary_size': 257 if self._kind == BYTES else FIRST + len(vocabulary)}
 
