@@ -103,6 +103,17 @@ def test_classes_may_differ_where_they_are_almost_even():
     assert found(11, 1000) == 'class differs in 11 of 1000 examples of eval'
 
 
+def test_pixels_of_masks_may_differ_where_they_are_almost_even():
+    def found(different):
+        changed = np.zeros([20, 10, 10], int)
+        changed[:, 0, :different] = 1
+        call = lambda values: lambda batch: {'class': values}  # noqa: E731
+        return compare('eval', call(np.zeros([20, 10, 10], int)), call(changed), batches(20), UNKNOWN).excess(None)
+
+    assert not found(4)  # Of 100 pixels in each of 20 masks: less than a whole mask.
+    assert found(6) == 'class differs in 1.2 of 20 examples of eval'
+
+
 def test_one_example_may_be_lost_of_few():
     facts = dict(split='eval', examples=20, differences={}, metric='accuracy', before=1.0)
     assert not Comparison(**facts, after=0.95).excess('int8')

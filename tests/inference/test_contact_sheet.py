@@ -97,3 +97,11 @@ def test_a_sheet_needs_a_directory_and_images(tmp_path):
     for image in (None, np.zeros([4, 4]), np.zeros([4, 4, 2])):
         with pytest.raises(UsageError, match='--visualize: the dataset has no feature image of shape'):
             sheet.add(Prediction({}, {'class': np.int64(1)}, image=image))
+
+
+def test_a_picture_is_tinted_by_its_predicted_mask_and_the_caption_has_the_largest_classes(tmp_path, captions):
+    masks = [np.array([[0, 0], [1, 2]]), np.zeros([2, 2], int)]
+    one, other = (Prediction({'example': 7}, {'class': mask}, image=np.zeros([2, 2, 1], np.float32)) for mask in masks)
+    sheet = draw(tmp_path / 'sheet.png', [one, other], class_names=['sky', 'cat', 'dog'])
+    assert captions == ['cat 25%, dog 25%', 'example 7', 'sky 100%', 'example 7']
+    assert {(64, 0, 0), (0, 64, 0), (0, 0, 0)} < {tuple(color) for color in sheet.reshape(-1, 3).tolist()}

@@ -69,6 +69,7 @@ def test_other_models_have_no_threshold(predictions, shape):
         ({'task': 'multilabel', 'targets': [{'name': 'a'}, {'name': 'b'}]}, {}, 'there are several targets'),
         ({}, {'num_classes': 3}, 'there are 3'),
         ({}, {'task': 'regression'}, 'the target is a number'),
+        ({'task': 'segmentation'}, {}, 'masks are predicted'),
     ],
 )
 def test_other_targets_have_no_threshold(metadata, hparams, found):

@@ -192,6 +192,21 @@ def test_names_of_class_weights_must_be_known(text, names, message):
     assert refused(call, predicted(lambda: zeros(4)), {'label': tf.TensorSpec([4], tf.int32)}, TRAIN, params) == message
 
 
+def test_class_weights_of_a_mask_are_a_label_that_its_model_must_use(session):
+    params = build.make_hparams('m', {}, 'd', {'num_classes': 2}, text='class_weights=[1,5]')
+    labels, given = {'label': tf.constant([[[0, 1, 255]]])}, []
+
+    def model(features, labels, mode, params):
+        given.append(labels['pixel_weight'])
+        return {'a': zeros(1)}, tf.reduce_sum(given[0], [1, 2])
+
+    _, losses = model_contract.call_model(types.SimpleNamespace(model=model), {}, labels, TRAIN, params)
+    weights, loss = session.run((given[0], losses['']))
+    assert weights.tolist() == [[[1, 5, 0]]] and loss.tolist() == [6] and [*labels] == ['label']
+    message = refused(call, predicted(lambda: zeros(4)), {'label': tf.TensorSpec([4, 2, 2], tf.int32)}, TRAIN, params)
+    assert message.startswith('class_weights: --model=m does not use the label pixel_weight, as')
+
+
 def test_class_weights_by_name_multiply_the_losses_of_their_classes_and_others_count_once(session):
     params = build.make_hparams('m', {}, 'd', {}, text='class_weights={dog:0.5,cat:4}')
     params = build.add_metadata(params, {'class_names': ['cat', 'dog', 'owl']})
