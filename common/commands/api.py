@@ -37,6 +37,7 @@ from estimator_trainer.common.commands import request, saved_run, trainer
 from estimator_trainer.common.commands.program import Settings, check_importable, check_pattern, in_files, to_path
 from estimator_trainer.common.commands.report import naming_arguments
 from estimator_trainer.common.errors import RunError, UsageError, describe
+from estimator_trainer.common.inference import predicted_masks
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.report import page
 from estimator_trainer.common.report.compared import as_dicts
@@ -377,7 +378,8 @@ class Run:
 
         Returns:
           A dict per example: its split, its place there, its id and label, if known, and its predictions; 'label_name' and
-          'class_name', if the classes have names.
+          'class_name', if the classes have names. A predicted mask is 'mask', uint8 [height, width], or, with predictions=FILE,
+          the path of its file.
 
         Raises:
           UsageError, RunError: as for `evaluate`.
@@ -394,7 +396,10 @@ class Run:
             given = {'predictions': os.path.join(directory, 'predictions.jsonl'), **options}
             path = self._execute({'schedule': 'predict', **fixed}, given)['predictions']
             with tf.io.gfile.GFile(path) as file:
-                return [json.loads(line) for line in file]
+                lines = [json.loads(line) for line in file]
+            if 'predictions' in options:
+                return lines
+            return [predicted_masks.with_array(line) for line in lines]  # Their files go with the directory.
 
     @typing.overload
     def export(self, checkpoint: str | None = ..., format: str = ..., quantize: str | None = ..., **options: Any) -> str: ...

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import numpy as np
+from PIL import Image
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.files import write
@@ -68,3 +69,12 @@ def shares_of(classes: np.ndarray, metadata: Mapping[str, Any]) -> dict[str, flo
     names: Sequence[str] = metadata.get('class_names') or [*map(str, range(metadata['num_classes']))]
     counts = np.bincount(classes[classes < len(names)], minlength=len(names))
     return dict(zip(names, (counts / max(classes.size, 1)).tolist()))
+
+
+def with_array(line: dict[str, Any]) -> dict[str, Any]:
+    """Returns the line of a prediction with its mask, if it has one, as an array, uint8 [height, width], not its path."""
+    path = line.get('mask')
+    if not isinstance(path, str) or 'shares' not in line:
+        return line
+    with Image.open(path) as mask:
+        return {**line, 'mask': np.array(mask)}

@@ -34,6 +34,8 @@ def test_masks_are_learned_and_go_from_predictions_to_report(run, tmp_path):
         height, width = np.arange(mask.height), np.arange(mask.width)
         nearest = found[((height + 0.5) * 16 // mask.height).astype(int)][:, ((width + 0.5) * 16 // mask.width).astype(int)]
         np.testing.assert_array_equal(nearest, np.asarray(mask))
+    (one,) = model.predict_files(str(tmp_path / 'p/images/p3.png'))
+    assert one['mask'].shape == (one['height'], one['width']) == (20, 20) and {*np.unique(one['mask'])} <= {0, 1, 2}
     assert run(*flags, '--schedule=report')[0] == 0
     page = (tmp_path / 'output' / 'report.html').read_text()
     assert 'The mean IoU of the classes is' in page
