@@ -18,7 +18,6 @@ on both. In the main thread, Ctrl-C during training saves a checkpoint before it
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import functools
-import json
 import os
 import tempfile
 import threading
@@ -29,7 +28,6 @@ from typing import Any
 import tf_estimator  # noqa: F401 - before TensorFlow
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import compare as comparison
 from estimator_trainer.common.commands import find_batch_size as batch_size
@@ -395,11 +393,7 @@ class Run:
         with tempfile.TemporaryDirectory() as directory:  # Which no other prediction uses.
             given = {'predictions': os.path.join(directory, 'predictions.jsonl'), **options}
             path = self._execute({'schedule': 'predict', **fixed}, given)['predictions']
-            with tf.io.gfile.GFile(path) as file:
-                lines = [json.loads(line) for line in file]
-            if 'predictions' in options:
-                return lines
-            return [predicted_masks.with_array(line) for line in lines]  # Their files go with the directory.
+            return predicted_masks.read_lines(path, 'predictions' in options)
 
     @typing.overload
     def export(self, checkpoint: str | None = ..., format: str = ..., quantize: str | None = ..., **options: Any) -> str: ...

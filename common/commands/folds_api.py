@@ -8,7 +8,6 @@ folds.predict(rows)
 """
 
 from collections.abc import Mapping, Sequence
-import json
 import os
 import tempfile
 import threading
@@ -18,7 +17,6 @@ from typing import Any
 import tf_estimator  # noqa: F401 - before TensorFlow
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import api, trainer
 from estimator_trainer.common.commands import flags as command_flags
@@ -26,6 +24,7 @@ from estimator_trainer.common.commands import folds as commands
 from estimator_trainer.common.commands.program import Settings, check_importable, check_pattern, in_files, to_path
 from estimator_trainer.common.commands.report import naming_arguments
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.inference import predicted_masks
 from estimator_trainer.common.inference.ensemble import average
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.sweep import fold_table
@@ -158,8 +157,7 @@ class Folds:
         with tempfile.TemporaryDirectory() as directory:
             given = {'predictions': os.path.join(directory, 'predictions.jsonl'), **options}
             path = self._execute({'schedule': 'predict', **fixed, **given})['predictions']
-            with tf.io.gfile.GFile(path) as file:
-                return [json.loads(line) for line in file]
+            return predicted_masks.read_lines(path, 'predictions' in options)
 
     def _execute(self, given):
         with naming_arguments(), StopInProgram() as stop:

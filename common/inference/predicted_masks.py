@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 import dataclasses
+import json
 import os
 from typing import Any
 
@@ -71,8 +72,14 @@ def shares_of(classes: np.ndarray, metadata: Mapping[str, Any]) -> dict[str, flo
     return dict(zip(names, (counts / max(classes.size, 1)).tolist()))
 
 
-def with_array(line: dict[str, Any]) -> dict[str, Any]:
-    """Returns the line of a prediction with its mask, if it has one, as an array, uint8 [height, width], not its path."""
+def read_lines(path: str, are_kept: bool) -> list[dict[str, Any]]:
+    """Returns the lines of a file of predictions; unless the files of their masks are kept, these are arrays in their place."""
+    with tf.io.gfile.GFile(path) as file:
+        lines = [json.loads(line) for line in file]
+    return lines if are_kept else [_with_array(line) for line in lines]
+
+
+def _with_array(line):
     path = line.get('mask')
     if not isinstance(path, str) or 'shares' not in line:
         return line
