@@ -27,15 +27,13 @@ def check(params: HParams) -> None:
     num_classes, is_number = params.get('num_classes') or 2, params.get('task') == 'regression'
     several, has_masks = are_several(params.metadata), is_segmentation(params.metadata)
     if params.decision_threshold and (num_classes != 2 or is_number or several or has_masks):
-        found = (
-            'masks are predicted'
-            if has_masks
-            else 'there are several targets'
-            if several
-            else 'the target is a number'
-            if is_number
-            else f'there are {num_classes}'
-        )
+        reasons = {
+            'masks are predicted': has_masks,
+            'there are several targets': several,
+            'the target is a number': is_number,
+            f'there are {num_classes}': True,
+        }
+        found = next(reason for reason, applies in reasons.items() if applies)
         raise UsageError(f'decision_threshold={params.decision_threshold} is for two classes, but {found}: omit it')
 
 
