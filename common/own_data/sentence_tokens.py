@@ -11,8 +11,9 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.own_data.subwords import FIRST
 from estimator_trainer.common.own_data.tokens import word_table
 
-# Punctuation that is apart from the words that it touches, and the English genitive.
-_OPENING, _CLOSING = r"""(^|[\s\pZ])([(\[{<"'«„“‘¿¡])""", r"""(\.\.+|[.,;:!?…)\]}>"'»”’]|['’]s)($|[\s\pZ])"""
+# Punctuation at the ends of words, and the English genitive.
+_OPENING, _CLOSING = r"""(^|[\s\pZ])([(\[{<"'«„“‘¿¡])""", r"""(\.\.+|[.,;:!?…)\]}>"'»”’])($|[\s\pZ])"""
+_GENITIVE = r"""([^\s\pZ])(['’]s)($|[\s\pZ])"""
 _MAX_MARKS = 4  # On each side of a word.
 _SPACES = r'[\s\pZ]+'
 
@@ -27,6 +28,7 @@ def split_sentences(sentences: tf.Tensor) -> Any:
     for _ in range(_MAX_MARKS):
         spaced = tf.strings.regex_replace(spaced, _OPENING, r'\1\2 ')
         spaced = tf.strings.regex_replace(spaced, _CLOSING, r' \1\2')
+    spaced = tf.strings.regex_replace(spaced, _GENITIVE, r'\1 \2\3')
     tabbed = tf.strings.regex_replace(tf.strings.strip(tf.strings.regex_replace(spaced, _SPACES, ' ')), ' ', '\t')
     has_tabs = tf.strings.regex_full_match(sentences, r'(?s).*\t.*')
     found = tf2.strings.split(tf.where_v2(has_tabs, sentences, tabbed), '\t')

@@ -33,6 +33,8 @@ NUM_PARAMETERS = {
     'seq2seq': 256 * 32 + 3 * (32 + 128 + 1) * 3 * 128 + (256 + 1 + 256 + 128 + 256 + 1) * 128 + (128 + 1) * 256,
     # The embedding, 100 filters of each width, two classes.
     'text_cnn': 50 * 128 + (3 + 4 + 5) * 128 * 100 + 3 * 100 + (300 + 1) * 2,
+    # The embeddings of words and bytes, filters over three bytes, two GRU cells, two tags.
+    'text_tagger': 50 * 100 + 256 * 16 + (48 + 1) * 50 + 2 * (150 + 100 + 1) * 3 * 100 + (200 + 1) * 2,
     # Two convolutions at each size, without biases but with scales and offsets; up-convolutions; then the classes.
     'unet': 9 * (16 + 16**2 + 16 * 32 + 32**2 + 32 * 64 + 64**2 + 64 * 128 + 128**2)
     + 9 * (128 * 64 + 64**2 + 64 * 32 + 32**2 + 32 * 16 + 16**2)
@@ -53,12 +55,14 @@ FEATURES = {
     'resnet': {'image': ([28, 28, 1], tf.float32)},
     'seq2seq': {'source': ([], tf.string)},
     'text_cnn': {'text': ([None], tf.int32)},
+    'text_tagger': {'text': ([None], tf.int32), 'tokens': ([None], tf.string)},
     'unet': {'image': ([28, 28, 1], tf.float32)},
 }
 METADATA = {
     'causal_conv': {'task': 'forecast', 'horizon': 5},
     'mlp': {'vocabulary_sizes': {'id': [5, 7]}},
     'text_cnn': {'vocabulary_size': 50},
+    'text_tagger': {'vocabulary_size': 50, 'tags': ['A', 'B'], 'mean_length': 10.0},
 }
 COLUMNS = [  # Of canned Estimators.
     {'name': 'x', 'kind': 'numeric', 'values': 3},
@@ -149,6 +153,8 @@ def test_a_hyperparameter_out_of_its_bounds_is_one_line():
         ('unet', 'must be at least 0', ['depth=-1']),
         ('unet', 'must be at least 2', ['num_classes=1']),
         ('unet', 'must be at most 4, for pictures of 28 by 28 pixels', ['depth=5']),
+        ('text_tagger', DROP_RATE, ['drop_rate=1.0', 'word_drop_rate=-0.1']),
+        ('text_tagger', 'must be at least 1', ['rnn_units=0', 'embedding_size=0']),
     ):
         for setting in settings:
             assert refuse(model, setting.replace(' ', '')) == f'{setting} {message}'
