@@ -69,6 +69,7 @@ class _Columnar:
         if nested:
             tf.logging.warning('%s: the columns %s are ignored: they are nested.', path, ', '.join(nested))
         self.header = [field.name for field in schema if field.name not in nested]
+        self.numbers = _numbers_in(schema)
         if not self.header:
             raise RunError(f'{path}: has no columns')
 
@@ -127,7 +128,7 @@ class _Rows:
     def __init__(self, table: pa.Table):
         columns = [name for name in table.column_names if not pa.types.is_nested(table.schema.field(name).type)]
         self._table = table.select(columns)
-        self.header = columns
+        self.header, self.numbers = columns, _numbers_in(table.schema)
 
     def blocks(self) -> Iterator[Block]:
         """Yields all rows."""
@@ -155,6 +156,12 @@ def open_rows(rows: Any) -> Table | None:
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise RunError(f'the rows cannot be read: {" ".join(str(error).split())}') from None
     return None
+
+
+def _numbers_in(schema):
+    """Returns the names of the columns that have numbers, whose texts are as programs write them."""
+    tests = pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal
+    return frozenset(field.name for field in schema if any(test(field.type) for test in tests))
 
 
 def _texts(array):

@@ -238,6 +238,16 @@ def test_the_next_times_of_each_group_are_forecast_from_files_and_rows(prepared,
         series.take_rows(found.params, frame.select(['date', 'g']))
 
 
+def test_numbers_of_programs_are_read_as_such_whatever_the_file_for_training_has(prepared):
+    found = prepared(table(DATES, [f'"1.{i:03},{i % 7}"' for i in range(40)]))
+    assert found.metadata['columns'][1]['style']['decimal'] == 'comma'
+    assert found.read('eval')[1]['label'][0].tolist() == pytest.approx([1032.4, 1033.5])
+    rows = {'date': [datetime.date.fromisoformat(date) for date in DATES[:3]], 'y': [1.234, 2.5, 3.0]}
+    assert series.take_rows(found.params, rows)[0]['y'].tolist() == [pytest.approx([1.234, 2.5, 3.0])]
+    texts = rows | {'y': ['1.234', '2,5', '3']}
+    assert series.take_rows(found.params, texts)[0]['y'].tolist() == [[1234, 2.5, 3]]
+
+
 def test_all_windows_of_a_file_with_labels_are_evaluated(prepared, tmp_path):
     found = prepared(table(DATES, VALUES))
     (tmp_path / 'new.csv').write_text(table(DATES[:9], VALUES))
