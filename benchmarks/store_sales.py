@@ -3,7 +3,8 @@
     python -m benchmarks.store_sales sales.csv
 
 of 10 stores on 1,000 days. sales = level + trend · day + season of the weekday + NOISE · a standard normal number, with another
-level, trend and season in each store. No forecast has an RMSE below NOISE, but for chance; `expected` has those of the two baselines.
+level, trend and season in each store. But for chance, no forecast has an RMSE below NOISE; `expected` has those of the two
+baselines.
 """
 
 import datetime
