@@ -18,6 +18,7 @@ from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.export_schedule import export
 from estimator_trainer.common.runs.find_learning_rate import find_learning_rate
 from estimator_trainer.common.runs.inference_schedules import predict
+from estimator_trainer.common.runs.recorder import recording
 from estimator_trainer.common.runs.report import report
 from estimator_trainer.common.runs.serve_schedule import serve
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_dir
@@ -65,9 +66,11 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
             task.naming_lost_tasks(),
             hparams_tab.session(output_dir, lambda: used(source.params, source.names_read, source.has_input_fn())) as shown,
             _final_loss(experiment.stop),
+            recording(experiment) as recorders,
         ):
+            listeners = [*recorders, *saving_listeners]
             experiment.estimator.train(
-                experiment.train_input_fn, [shown], max_steps=experiment.train_steps, saving_listeners=list(saving_listeners)
+                experiment.train_input_fn, [shown], max_steps=experiment.train_steps, saving_listeners=listeners
             )
     except tf.estimator.NanLossDuringTrainingError:  # On a worker, whose own hooks follow the Estimator's.
         raise RunError(f'the loss of a step after step {max(task.last_step, step)} is nan: {NOT_FINITE_HINT}') from None

@@ -229,6 +229,8 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
             tf.logging.info('Saving checkpoints for %d into %s.', step, self._save_path)
             if self._state and step:
                 self._state.save(session, step)
+            for listener in self._listeners:
+                listener.before_save(session, step)
             saver = self._get_saver()
             retention.delete_excess(saver, self._keep_every)
             saver.save(session, self._save_path, global_step=step)

@@ -1,0 +1,167 @@
+"""provenance.jsonl in an output_dir: what a run was made by, and the digest of each checkpoint, as a chain of digests.
+
+A line is canonical JSON: sorted keys, no spaces, ASCII. Its `digest` is the SHA-256 of the line without this item, its
+`previous` that of the line before. `kind` is 'start' or 'resume', with what the run is made by from this `step` on, or
+'checkpoint', which refers to the latest of these by `made_by`.
+"""
+
+import datetime
+import hashlib
+import json
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common import json_text
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.files import dumps, write
+from estimator_trainer.common.paths import is_remote
+from estimator_trainer.common.storage.restore import open_checkpoint
+
+NONE = '0' * 64  # The `previous` of the first line.
+START, RESUME, CHECKPOINT = 'start', 'resume', 'checkpoint'
+
+
+class Record(NamedTuple):
+    """What a chain says of a run as it is now, without what starting over or going back has left behind.
+
+    Attributes:
+      starts: the lines of kind 'start' and 'resume', in their order.
+      checkpoints: {step: line}.
+      last: the digest of the last line.
+    """
+
+    starts: list[dict[str, Any]]
+    checkpoints: dict[int, dict[str, Any]]
+    last: str
+
+
+def path_of(output_dir: str) -> str:
+    return os.path.join(output_dir, 'provenance.jsonl')
+
+
+def canonical(value: Any) -> str:
+    """Returns a value as canonical JSON."""
+    return json.dumps(json.loads(dumps(value)), sort_keys=True, separators=(',', ':'))
+
+
+def digest_of(entry: dict[str, Any]) -> str:
+    """Returns the digest of a line."""
+    return hashlib.sha256(canonical({key: value for key, value in entry.items() if key != 'digest'}).encode()).hexdigest()
+
+
+def append(output_dir: str, entry: dict[str, Any]) -> dict[str, Any]:
+    """Adds a line, in place of a last one that a killed process or a full disk has cut; returns it, with its digests.
+
+    For the only process that trains there.
+    """
+    path, content = path_of(output_dir), _content(output_dir)
+    lines = content.splitlines()
+    # An invalid line, which the next verification reports, does not keep the run from going on.
+    before = _parsed(lines[-1]).get('digest', NONE) if lines else NONE
+    time = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds')
+    entry = json.loads(canonical({**entry, 'time': time, 'previous': before}))
+    entry['digest'] = digest_of(entry)
+    line = f'{canonical(entry)}\n'.encode()
+    if is_remote(path) or not content:
+        write(path, content + line)
+        return entry
+    with open(path, 'r+b', buffering=0) as file:
+        file.truncate(len(content))
+        file.seek(len(content))
+        try:
+            while line:  # Once, unless the disk is full.
+                line = line[file.write(line) :]
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from None
+    return entry
+
+
+def _content(output_dir):
+    """Returns the file's whole lines, bytes."""
+    path = path_of(output_dir)
+    if not tf.io.gfile.exists(path):
+        return b''
+    with tf.io.gfile.GFile(path, 'rb') as file:
+        lines, newline, _ = file.read().rpartition(b'\n')
+    return lines + newline
+
+
+def _parsed(line):
+    try:
+        entry = json_text.loads(line.decode())
+    except ValueError:
+        return {}
+    return entry if isinstance(entry, dict) else {}
+
+
+def read(output_dir: str) -> list[dict[str, Any]]:
+    """Returns the lines, after checking the chain; [] if the run has no such file. A cut last line is none.
+
+    Raises:
+      RunError: a line was changed, put in, or taken out.
+    """
+    path, entries, before = path_of(output_dir), [], NONE
+    for number, line in enumerate(_content(output_dir).splitlines(), 1):
+        entry = _parsed(line)
+        if not _is_valid(entry) or canonical(entry).encode() != line or digest_of(entry) != entry['digest']:
+            raise RunError(f'{path}: line {number} was changed: it does not have the digest that it names')
+        if entry['previous'] != before:
+            place = f'line {number} does not follow line {number - 1}' if number > 1 else 'the first line was taken out'
+            raise RunError(f'{path}: {place}: lines were put in, taken out, or moved')
+        entries.append(entry)
+        before = entry['digest']
+    return entries
+
+
+def _is_valid(entry):
+    needed = {CHECKPOINT: {'tensors', 'made_by'}, START: {'made_by'}, RESUME: {'made_by'}}.get(entry.get('kind'))
+    return needed is not None and {*needed, 'step', 'previous', 'digest'} <= entry.keys() and type(entry['step']) is int
+
+
+def record_of(entries: list[dict[str, Any]]) -> Record:
+    """Returns what the lines say of the run as it is now."""
+    starts: list[dict[str, Any]] = []
+    checkpoints: dict[int, dict[str, Any]] = {}
+    for entry in entries:
+        if entry['kind'] == CHECKPOINT:
+            checkpoints[entry['step']] = entry
+        else:
+            limit = -1 if entry['kind'] == START else entry['step']
+            starts = [start for start in starts if start['step'] <= limit] + [entry]
+            checkpoints = {step: line for step, line in checkpoints.items() if step <= limit}
+    return Record(starts, checkpoints, entries[-1]['digest'] if entries else NONE)
+
+
+def made_by(record: Record, step: int) -> dict[str, Any] | None:
+    """Returns what the run was made by, see common/runs/made_by.py, when it trained the step after `step`; None if unknown."""
+    found = [start for start in record.starts if start['step'] <= step]
+    return found[-1]['made_by'] if found else None
+
+
+def tensors_digest(checkpoint_path: str) -> str:
+    """Returns the SHA-256 of a checkpoint's tensors, whatever bytes its files have.
+
+    It is that of, for each tensor in the order of the names: its name, type and shape, as canonical JSON and a new line, and
+    its values, little-endian; of strings, for each its length, a new line and its bytes.
+
+    Raises:
+      CheckpointGone, RunError: it is missing or corrupt.
+    """
+    reader, found = open_checkpoint(checkpoint_path), hashlib.sha256()
+    dtypes, shapes = reader.get_variable_to_dtype_map(), reader.get_variable_to_shape_map()
+    for name in sorted(shapes):
+        found.update(f'{canonical([name, dtypes[name].name, shapes[name]])}\n'.encode())
+        try:
+            value = np.asarray(reader.get_tensor(name))
+        except (tf.errors.OpError, ValueError, IndexError, RuntimeError):
+            raise RunError(f'{checkpoint_path}: is corrupt: choose another checkpoint') from None
+        if value.dtype == object:
+            for item in value.reshape(-1):
+                found.update(b'%d\n' % len(item))
+                found.update(item)
+        else:
+            found.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    return found.hexdigest()

@@ -1,0 +1,51 @@
+"""Digests of the code that a run is made by."""
+
+import hashlib
+import sys
+
+import pytest
+
+import estimator_trainer.datasets.mnist as mnist
+from estimator_trainer.common.plugins import code
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project of four modules: proof_own.model imports proof_own.layers, which imports proof_own.sizes in a function."""
+    folder = tmp_path / 'proof_own'
+    folder.mkdir()
+    (folder / '__init__.py').write_text('')
+    (folder / 'model.py').write_text('import json\nimport numpy as np\nfrom .layers import dense\n')
+    (folder / 'layers.py').write_text('def dense():\n    from proof_own import sizes\n    return sizes\n')
+    (folder / 'sizes.py').write_text('WIDTH = 3\n')
+    (folder / 'other.py').write_text('')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield folder
+    for name in [name for name in sys.modules if name.startswith('proof_own')]:
+        del sys.modules[name]
+
+
+def test_a_module_counts_with_the_files_of_the_project_that_it_imports(project):
+    import proof_own.model
+
+    found = code.digests([proof_own.model, mnist])
+    own = {name: digest for name, digest in found.items() if name.startswith('proof_own')}
+    files = {'': '__init__', '.layers': 'layers', '.model': 'model', '.sizes': 'sizes'}
+    assert own == {
+        f'proof_own{name}': hashlib.sha256((project / f'{file}.py').read_bytes()).hexdigest() for name, file in files.items()
+    }
+    others = found.keys() - own.keys()
+    assert {'estimator_trainer', 'tf_estimator', 'estimator_trainer.datasets.mnist'} <= others
+    assert not any(name.startswith(('json', 'numpy', 'estimator_trainer.common')) for name in others)
+    (project / 'sizes.py').write_text('WIDTH = 4\n')
+    changed = code.digests([proof_own.model, mnist])
+    assert [name for name in found if found[name] != changed[name]] == ['proof_own.sizes']
+
+
+def test_an_object_counts_as_the_module_that_defines_it_and_without_a_file_it_has_no_digest():
+    class Model:
+        pass
+
+    assert code.digests([Model()])[__name__] == hashlib.sha256(open(__file__, 'rb').read()).hexdigest()
+    Model.__module__ = 'typed_in_a_notebook'
+    assert code.digests([Model()])['typed_in_a_notebook'] is None
