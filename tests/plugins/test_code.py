@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-import estimator_trainer.datasets.mnist as mnist
 from estimator_trainer.common.plugins import code
+import estimator_trainer.datasets.mnist as mnist
 
 
 @pytest.fixture
