@@ -115,8 +115,8 @@ def run(
 
 def opened(FLAGS: flags.FlagValues, objects: Objects, stop: StopOnSignal) -> contextlib.AbstractContextManager[Experiment]:
     """Returns the context manager of the Experiment that the flags select; see `common.runs.runner.opened`."""
-    model, source, _ = _prepare(FLAGS, objects)
-    return runner.opened(model, source, output_dir(FLAGS), to_options(FLAGS), stop)
+    model, source, kept = _prepare(FLAGS, objects)
+    return runner.opened(model, source, output_dir(FLAGS), to_options(FLAGS), stop, kept=kept)
 
 
 def _prepare(FLAGS, objects):

@@ -22,7 +22,7 @@ from estimator_trainer.common.graphs import ancestors, search
 from estimator_trainer.common.storage.abandoned import move
 from estimator_trainer.common.storage.best_checkpoint import best_step
 
-_FOLDER = 'input_state'
+FOLDER = 'input_state'
 _RUNS = 2**24  # More than a step has.
 _READS = ('ReadVariableOp', 'ResourceGather', 'ResourceGatherNd')  # Of variables: the first input is the variable.
 _CHANGES = ('Assign', 'ResourceApply', 'ResourceScatter', 'ResourceSparseApply')
@@ -86,10 +86,10 @@ def _step_or_zero():
 
 def abandon(output_dir: str, step: int, folder: str) -> None:
     """Moves the states of the input later than a step to a folder."""
-    directory = os.path.join(output_dir, _FOLDER)
+    directory = os.path.join(output_dir, FOLDER)
     for name in names_in(directory):
         if (number := name.partition('.')[0]).isdecimal() and int(number) > step:
-            move(os.path.join(directory, name), os.path.join(folder, _FOLDER))
+            move(os.path.join(directory, name), os.path.join(folder, FOLDER))
 
 
 class ProgramState(tf.train.SessionRunHook):
@@ -165,7 +165,7 @@ class ProgramState(tf.train.SessionRunHook):
         """Saves the state of the input at a step, before its checkpoint, unless the input has ended."""
         if not self._iterators or self._is_running:
             return
-        tf.io.gfile.makedirs(os.path.join(self._output_dir, _FOLDER))
+        tf.io.gfile.makedirs(os.path.join(self._output_dir, FOLDER))
         try:
             self._iterators.save(session, self._path(step))
         except tf.errors.OpError as error:
@@ -174,12 +174,12 @@ class ProgramState(tf.train.SessionRunHook):
 
     def delete_old(self) -> None:
         """Deletes the states at steps whose checkpoints are gone, but for that of the best one, to which a run may return."""
-        if self._iterators and tf.io.gfile.isdir(os.path.join(self._output_dir, _FOLDER)):
+        if self._iterators and tf.io.gfile.isdir(os.path.join(self._output_dir, FOLDER)):
             with contextlib.suppress(RunError):  # best.json is damaged, which the next evaluation reports.
-                state.delete_old(self._output_dir, _FOLDER, best_step(self._output_dir))
+                state.delete_old(self._output_dir, FOLDER, best_step(self._output_dir))
 
     def _path(self, step):
-        return state.input_path(self._output_dir, step, _FOLDER)
+        return state.input_path(self._output_dir, step, FOLDER)
 
 
 class _Restoring(tf.train.SessionRunHook):

@@ -24,9 +24,13 @@ NOT_FINITE_HINT = 'lower learning_rate, or find the op or the input that made it
 _MAX_STARTS = 5  # Of a session that fails at the same run.
 
 
-def loss_is_not_finite(step: int, loss: float) -> RunError:
+class NotFinite(RunError):
+    """The loss of a step, or a variable after it, is NaN or infinite."""
+
+
+def loss_is_not_finite(step: int, loss: float) -> NotFinite:
     """Returns the error for the loss of a step that is NaN or infinite."""
-    return RunError(f'the loss of step {step} is {loss}: {NOT_FINITE_HINT}')
+    return NotFinite(f'the loss of step {step} is {loss}: {NOT_FINITE_HINT}')
 
 
 class StepCheck(tf.train.SessionRunHook):
@@ -225,7 +229,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
                 self._prepare(session, step)
             not_finite = [name for name, is_finite in session.run(self._are_finite).items() if not is_finite]
             if not_finite:
-                raise RunError(f'{not_finite[0]} is not finite after step {step}, which is not saved: {NOT_FINITE_HINT}')
+                raise NotFinite(f'{not_finite[0]} is not finite after step {step}, which is not saved: {NOT_FINITE_HINT}')
             tf.logging.info('Saving checkpoints for %d into %s.', step, self._save_path)
             if self._state and step:
                 self._state.save(session, step)

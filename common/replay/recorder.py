@@ -1,0 +1,72 @@
+"""What a training computes, kept in memory: the loss of each step, and the batches of some."""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.plugins.estimator_contract import wrap_model_fn
+from estimator_trainer.common.runs.experiment import Experiment
+from estimator_trainer.common.runs.schedules import train
+from estimator_trainer.common.training.saving import NotFinite
+
+
+@dataclasses.dataclass
+class Recorded:
+    """The losses {step: float}, and the batches {step: arrays}, as `flat` returns their tensors."""
+
+    losses: dict[int, float] = dataclasses.field(default_factory=dict)
+    batches: dict[int, list[Any]] = dataclasses.field(default_factory=dict)
+
+
+def record(experiment: Experiment, end: int, first_batch: int | None, recorded: Recorded) -> bool:
+    """Trains an experiment up to a step; returns whether loss and variables stayed finite: otherwise it ends where one is not.
+
+    Args:
+      first_batch: the first step whose batch is kept; None for none.
+      recorded: to which losses and batches are added.
+    """
+
+    def wrap(model_fn):
+        def recording(features, labels, mode, config):
+            spec = model_fn(features, labels, mode, config)
+            hook = _Recorder(spec.loss, flat(features, labels), first_batch, recorded)
+            return spec._replace(training_chief_hooks=[hook, *spec.training_chief_hooks])
+
+        return recording
+
+    estimator = wrap_model_fn(experiment.estimator, wrap)
+    try:
+        train(dataclasses.replace(experiment, estimator=estimator, train_steps=end))
+    except NotFinite:  # Of a hook that the recorder precedes.
+        return False
+    return True
+
+
+def flat(features: Any, labels: Any) -> list[tf.Tensor]:
+    """Returns the tensors of a batch, without structure."""
+    return [tensor for tensor in tf.nest.flatten((features, labels), expand_composites=True) if tensor is not None]
+
+
+class _Recorder(tf.train.SessionRunHook):
+    def __init__(self, loss, batch, first_batch, recorded):
+        self._fetches: Mapping[str, Any] = {'loss': loss, 'batch': batch}
+        self._first_batch = first_batch
+        self._recorded = recorded
+
+    def begin(self):
+        self._global_step = tf.train.get_global_step()
+
+    def after_create_session(self, session, coord):
+        self._step = int(session.run(self._global_step))
+
+    def before_run(self, run_context):
+        self._step += 1
+        is_kept = self._first_batch is not None and self._step >= self._first_batch
+        return tf.train.SessionRunArgs(self._fetches if is_kept else {'loss': self._fetches['loss']})
+
+    def after_run(self, run_context, run_values):
+        self._recorded.losses[self._step] = float(run_values.results['loss'])
+        if 'batch' in run_values.results:
+            self._recorded.batches[self._step] = run_values.results['batch']
