@@ -32,6 +32,7 @@ import numpy as np
 from estimator_trainer.common.commands import compare as comparison
 from estimator_trainer.common.commands import find_batch_size as batch_size
 from estimator_trainer.common.commands import request, saved_run, trainer
+from estimator_trainer.common.commands import verify as verification
 from estimator_trainer.common.commands.program import Settings, check_importable, check_pattern, in_files, to_path
 from estimator_trainer.common.commands.report import naming_arguments
 from estimator_trainer.common.errors import RunError, UsageError, describe
@@ -443,6 +444,26 @@ class Run:
         """
         found = self._execute({'schedule': 'report', 'predict_split': split, 'checkpoint': checkpoint}, {})
         return ShownPath(found['report'])
+
+    def verify(self, intervals: int | str = 3, export: str = '') -> dict[str, Any]:
+        """Trains intervals between kept checkpoints again, and compares the weights, as --schedule=verify does.
+
+        Args:
+          intervals: how many, chosen at random; or 'all'.
+          export: the directory of an export of this run, to verify in place of the checkpoints.
+
+        Returns:
+          run, last_line: digests of lines of provenance.jsonl; lines: their number; checkpoints: the steps of those that are as
+          recorded; and intervals, a dict for each: steps, text and largest_difference. Of an export, step and text.
+
+        Raises:
+          UsageError: there is no record, or too few checkpoints are kept.
+          RunError: the record was changed; or a checkpoint, a result of training again, or the export differs.
+        """
+        fixed = {'schedule': 'verify', 'intervals': str(intervals), 'export': export and to_path('export', export)}
+        with naming_arguments(), StopInProgram() as stop:
+            FLAGS, objects = self._settings.to_flags(fixed, {})
+            return verification.run(FLAGS, stop, objects)
 
     def _execute(self, fixed, options, on_metrics=None):
         try:

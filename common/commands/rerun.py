@@ -106,6 +106,21 @@ def rerun(
         yield Rerun(output_dir, directory, step, stop, values, objects)
 
 
+@contextlib.contextmanager
+def rerun_from_start(
+    output_dir: str, stop: StopOnSignal, data_dir: str | None = None, objects: request.Objects = _NONE
+) -> Iterator[Rerun]:
+    """Yields the Rerun of a run from its initialization, or its warm start; arguments and errors as for `rerun`."""
+    kept = saved_flags.load(output_dir)
+    values = {**_values(output_dir), 'data_dir': data_dir}
+    if kept.get('num_tasks', 1) == 1:  # Otherwise they would be chosen again.
+        values |= {name: value for name, value in kept.get(saved_flags.PARALLELISM, {}).items() if value}
+    _check_data_dir(output_dir, data_dir)
+    with tempfile.TemporaryDirectory() as directory:
+        run_copy.copy_records(output_dir, directory, 0)
+        yield Rerun(output_dir, directory, 0, stop, values, objects)
+
+
 def _values(output_dir):
     """Returns the flags of a rerun that are not the run's own."""
     kept = saved_flags.load(output_dir)

@@ -44,11 +44,11 @@ def run_quickly(FLAGS: flags.FlagValues) -> bool:
     return FLAGS.schedule in ('status', 'compare')
 
 
-def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
-    """Runs the schedule that the flags select and returns the result."""
+def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> Any:
+    """Runs the schedule that the flags select and returns the result: text, or values of JSON."""
     import tensorflow.compat.v1 as tf
 
-    from estimator_trainer.common.commands import find_batch_size, folds, request
+    from estimator_trainer.common.commands import find_batch_size, folds, request, verify
     from estimator_trainer.common.runs.serve_schedule import serve_export
 
     if FLAGS.schedule == 'serve' and FLAGS.checkpoint not in (None, 'latest', 'best'):
@@ -60,6 +60,8 @@ def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
         return folds.run(SCRIPT, FLAGS, stop, {})
     if FLAGS.schedule == 'find_batch_size':
         return find_batch_size.run(SCRIPT, FLAGS, stop, request.Objects())
+    if FLAGS.schedule == 'verify':
+        return verify.to_text(verify.run(FLAGS, stop))
     return request.launch(SCRIPT, FLAGS, stop)
 
 

@@ -21,6 +21,7 @@ from estimator_trainer.hparams.defaults import DEFAULTS
 
 _PACKAGES = ('estimator-trainer', 'tensorflow-estimator', 'numpy')
 _MAX_CLASSES = 100
+_PROVENANCE = {'run': 'Run', 'checkpoint': 'Checkpoint', 'last_line': 'Last line of provenance.jsonl'}  # SHA-256 digests.
 
 
 def make_card(output_dir: str, step: int, params: Mapping[str, Any], data_sha256: str | None) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
     Optional items of the card are 'quantize', a choice of --quantize; 'decision_threshold', the least probability with which
     class 1 is predicted; 'inputs' and 'outputs', {name: {'dtype', 'shape'}}; 'preparation', as of `input_parts` of a dataset
     module, if the inputs are prepared; 'example', lines of Python; 'comparison', {name: value}, or a text that says why
-    there is none; and 'targets', of a dataset with several.
+    there is none; 'targets', of a dataset with several; and 'provenance', digests: see common/storage/provenance.py.
     """
     hparams, metrics = card['hparams'], card['metrics']
     chosen = {name: value for name, value in hparams.items() if name not in DEFAULTS or HParams(DEFAULTS)[name] != value}
@@ -110,6 +111,7 @@ def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
         **({'Quantization': card['quantize']} if card.get('quantize') else {}),
         **({'Decision threshold': f'{card["decision_threshold"]:.6g}'} if card.get('decision_threshold') else {}),
         'SHA-256 of the training data': card['data_sha256'] or 'unknown',
+        **{text: card['provenance'][key] for key, text in _PROVENANCE.items() if 'provenance' in card},
     }
     parts = [
         f'# {_cell(hparams["model"])}, trained on {_cell(hparams["dataset"])}',

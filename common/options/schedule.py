@@ -49,6 +49,10 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
         'serve': Schedule(
             "answers requests over HTTP as TensorFlow Serving's REST API does, until a signal", needs_checkpoint=True
         ),
+        'verify': Schedule(
+            'trains some intervals between kept checkpoints again, and compares them: proves how a run, or an export, was made',
+            needs_checkpoint=True,
+        ),
         'describe': Schedule('prints a summary of the data, if the dataset has one, and trains nothing'),
         'status': Schedule('prints what the runs in --runs, or the one in --output_dir, do, or how they ended'),
         'compare': Schedule('prints a table of the runs in --runs, the best first, and writes compare.html with their curves'),

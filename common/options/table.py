@@ -9,6 +9,7 @@ from estimator_trainer.common.options.values import (
     MAX_STEPS,
     check_directory,
     check_formats,
+    check_intervals,
     check_jsonl,
     check_png,
     check_splits,
@@ -410,6 +411,21 @@ class Options:
         'The address at which the server listens; 0.0.0.0 lets other machines send requests, too.',
         schedules=('serve',),
         traits=NOT_EMPTY | NOT_IN_TRIALS,
+    )
+
+    intervals: str = flag(
+        '3',
+        'The number of intervals between kept checkpoints to train again, chosen at random; or all.',
+        group='Verification',
+        check=check_intervals,
+        schedules=('verify',),
+        traits=NOT_EMPTY | NOT_IN_TRIALS,
+    )
+    export: str = flag(
+        '',
+        'An export of the run, in place of its checkpoints: says from which step it comes, and whether it was edited.',
+        schedules=('verify',),
+        traits=PATH | NOT_IN_TRIALS,
     )
 
 

@@ -90,3 +90,9 @@ def regular_expression(flag: str) -> Callable[[str], None]:
             raise UsageError(f'--{flag}={text} is not a regular expression: {error}') from None
 
     return check
+
+
+def check_intervals(text: str) -> None:
+    """Raises UsageError unless the text is a positive number, or all."""
+    if text != 'all' and not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise UsageError(f'--intervals={text}: must be a number of intervals, such as 3, or all')

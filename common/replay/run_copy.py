@@ -44,8 +44,7 @@ def copy(output_dir: str, checkpoint_path: str, directory: str) -> int:
     """
     step = int(checkpoint_path.rpartition('-')[2])
     states = os.path.join(output_dir, exact_program.FOLDER)
-    paths = [path for path in (run_dir.flags_path(output_dir), run_dir.dataset_path(output_dir)) if tf.io.gfile.exists(path)]
-    paths += [os.path.join(states, name) for name in names_in(states) if name.partition('.')[0] == str(step)]
+    paths = [os.path.join(states, name) for name in names_in(states) if name.partition('.')[0] == str(step)]
     try:
         for path in [*paths, *paths_of(checkpoint_path)]:
             folder = directory if os.path.dirname(path) != states else os.path.join(directory, exact_program.FOLDER)
@@ -57,8 +56,16 @@ def copy(output_dir: str, checkpoint_path: str, directory: str) -> int:
     if not is_intact(copied):
         raise CheckpointGone(checkpoint_path)
     tf.train.update_checkpoint_state(directory, copied)
-    save_hparams(output_dir, directory, step)
+    copy_records(output_dir, directory, step)
     return step
+
+
+def copy_records(output_dir: str, directory: str, step: int) -> None:
+    """Copies the flags of a run, the facts about its data, and its hyper-parameters at a step, to another directory."""
+    for path in (run_dir.flags_path(output_dir), run_dir.dataset_path(output_dir)):
+        if tf.io.gfile.exists(path):
+            tf.io.gfile.copy(path, os.path.join(directory, os.path.basename(path)))
+    save_hparams(output_dir, directory, step)
 
 
 def save_hparams(output_dir: str, directory: str, step: int) -> None:

@@ -26,7 +26,7 @@ from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset, save
 from estimator_trainer.common.runs.decision import decided
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.serving.served import form_of_export
-from estimator_trainer.common.storage import checkpoints, export_versions
+from estimator_trainer.common.storage import checkpoints, export_versions, provenance
 from estimator_trainer.common.storage.export_versions import SAVED_MODEL
 from estimator_trainer.common.storage.restore import CheckpointGone
 from estimator_trainer.common.targets import are_several, is_multilabel, label_names_of
@@ -122,7 +122,8 @@ def make_saved_model(experiment: Experiment, checkpoint: str, parent: str) -> tu
             compared, excess = _compare(experiment, checkpoint, flags, given, after)
         if excess:
             raise RunError(f'{flags}: {excess}: the model depends on more than its inputs and the checkpoint')
-    add_card(experiment, checkpoint, path, {'format': SAVED_MODEL, 'comparison': _card_of(compared)}, outputs)
+    facts = {'format': SAVED_MODEL, 'comparison': _card_of(compared), **_provenance(experiment, checkpoint, path)}
+    add_card(experiment, checkpoint, path, facts, outputs)
     return path, _card_of(compared)
 
 
@@ -170,9 +171,17 @@ def _make_file(name, experiment, checkpoint, directory):
         **({} if given.is_raw else {'preparation': _preparation(source)}),
         'example': module.example(network, f'model.{name}'),
         'comparison': _card_of(compared),
+        **_provenance(experiment, checkpoint, directory),
     }
     _add_card(experiment, checkpoint, directory, 'README.md', facts)
     return directory, _card_of(compared)
+
+
+def _provenance(experiment, checkpoint, directory):
+    """Returns the item of a card that says of which run and checkpoint the files in a directory are."""
+    quoted = provenance.quoted(experiment.estimator.model_dir, checkpoint)
+    files = {name: provenance.file_digest(os.path.join(directory, name)) for name in provenance.files_in(directory)}
+    return {'provenance': {**quoted, 'files': files}} if quoted else {}
 
 
 def _preparation(source):

@@ -1,7 +1,6 @@
 """What a run is made by, as one dict, and how two such dicts differ, in words."""
 
 from collections.abc import Mapping
-import hashlib
 import os
 from typing import Any
 
@@ -17,8 +16,14 @@ from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import provenance
 from estimator_trainer.hparams import comparison
 
-_BLOCK = 1 << 22  # Bytes.
 _THREADS = ('inter_op_threads', 'intra_op_threads')
+_TOWERS = ('num_towers', 'num_gpus', *_THREADS)
+_MACHINE = {
+    'processor': 'the processor',
+    'cores': 'the number of cores',
+    'gpus': 'the list of GPUs',
+    'tasks': 'the number of tasks',
+}
 _LENGTH = ('train_steps', 'num_epochs', 'min_steps')  # Of a run, which may be prolonged.
 
 
@@ -45,33 +50,47 @@ def of(experiment: Experiment) -> dict[str, Any]:
 
 
 def warm_start_of(path: str) -> str:
-    """Returns the digest of what a warm start reads: of a checkpoint's tensors, or of the bytes of a file or a folder's."""
+    """Returns the digest of what a warm start reads: of a checkpoint's tensors, or of a file's or a folder's bytes."""
     if tf.io.gfile.exists(f'{path}.index'):
         return provenance.tensors_digest(path)
-    found = hashlib.sha256()
-    folders = tf.io.gfile.walk(path) if tf.io.gfile.isdir(path) else [('', (), [path])]
-    for file in sorted(os.path.join(folder, name) for folder, _, names in folders for name in names):
-        with tf.io.gfile.GFile(file, 'rb') as content:
-            while block := content.read(_BLOCK):
-                found.update(block)
-    return found.hexdigest()
+    if not tf.io.gfile.isdir(path):
+        return provenance.file_digest(path)
+    names = provenance.files_in(path)
+    return provenance.digest_of({name: provenance.file_digest(os.path.join(path, name)) for name in names})
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Returns the differences between two results of `of` that may change a training, each in words; [] if there are none."""
-    found = [comparison.differences(then['hparams'], now['hparams'], _LENGTH)]
-    names = {*names_with(Trait.CHANGES_RESULT), *_THREADS}
-    flags = [{f'--{name}': values['flags'].get(name) for name in sorted(names)} for values in (then, now)]
-    found.append(comparison.differences(*flags))
-    found += _of_code(then['code'], now['code'])
-    if then['data'] != now['data']:
-        found.append('the training data differs')
-    packages = [values['versions'] for values in (then, now)]
-    found.append(comparison.differences(*packages))
-    for name, text in (('processor', 'the processor'), ('cores', 'the number of cores'), ('gpus', 'the GPUs')):
-        found.append(comparison.differences({text: then[name]}, {text: now[name]}))
-    found.append(comparison.differences({'the number of tasks': then['tasks']}, {'the number of tasks': now['tasks']}))
-    return [text for text in found if text]
+    flags = [name for name in names_with(Trait.CHANGES_RESULT) if name not in _TOWERS]
+    return [
+        *_named(then['hparams'], now['hparams'], _LENGTH),
+        *_named(*(_flags(values, flags) for values in (then, now))),
+        *_of_code(then['code'], now['code']),
+        *(['the training data differs'] if then['data'] != now['data'] else []),
+        *rounding(then, now),
+    ]
+
+
+def rounding(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Returns those of the `differences` by which only sums are rounded otherwise."""
+    facts = [
+        {**_flags(values, _TOWERS), **values['versions'], **{text: values[key] for key, text in _MACHINE.items()}}
+        for values in (then, now)
+    ]
+    return _named(*facts)
+
+
+def _flags(values, names):
+    return {f'--{name}': values['flags'].get(name) for name in names}
+
+
+def _named(then, now, free=()):
+    names = [name for name in {**then, **now} if name not in free]
+    return [text for name in names if (text := comparison.differences(_item(then, name), _item(now, name)))]
+
+
+def _item(values, name):
+    return {name: values[name]} if name in values else {}
 
 
 def _of_code(then, now):

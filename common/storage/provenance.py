@@ -20,6 +20,7 @@ from estimator_trainer.common.files import dumps, write
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage.restore import open_checkpoint
 
+_BLOCK = 1 << 22  # Bytes.
 NONE = '0' * 64  # The `previous` of the first line.
 START, RESUME, CHECKPOINT = 'start', 'resume', 'checkpoint'
 
@@ -117,7 +118,7 @@ def read(output_dir: str) -> list[dict[str, Any]]:
 
 
 def _is_valid(entry):
-    needed = {CHECKPOINT: {'tensors', 'made_by'}, START: {'made_by'}, RESUME: {'made_by'}}.get(entry.get('kind'))
+    needed = {CHECKPOINT: {'tensors', 'made_by'}, START: {'made_by'}, RESUME: {'tensors', 'made_by'}}.get(entry.get('kind'))
     return needed is not None and {*needed, 'step', 'previous', 'digest'} <= entry.keys() and type(entry['step']) is int
 
 
@@ -132,6 +133,8 @@ def record_of(entries: list[dict[str, Any]]) -> Record:
             limit = -1 if entry['kind'] == START else entry['step']
             starts = [start for start in starts if start['step'] <= limit] + [entry]
             checkpoints = {step: line for step, line in checkpoints.items() if step <= limit}
+            if 'tensors' in entry:  # Of the checkpoint that it goes on from, which may be older than this file.
+                checkpoints.setdefault(entry['step'], entry)
     return Record(starts, checkpoints, entries[-1]['digest'] if entries else NONE)
 
 
@@ -139,6 +142,38 @@ def made_by(record: Record, step: int) -> dict[str, Any] | None:
     """Returns what the run was made by, see common/runs/made_by.py, when it trained the step after `step`; None if unknown."""
     found = [start for start in record.starts if start['step'] <= step]
     return found[-1]['made_by'] if found else None
+
+
+def file_digest(path: str) -> str:
+    """Returns the SHA-256 of a file."""
+    found = hashlib.sha256()
+    with tf.io.gfile.GFile(path, 'rb') as content:
+        while block := content.read(_BLOCK):
+            found.update(block)
+    return found.hexdigest()
+
+
+def files_in(directory: str) -> list[str]:
+    """Returns the paths of the files in a directory and those below, relative to it, sorted."""
+    found = [os.path.join(folder, name) for folder, _, names in tf.io.gfile.walk(directory) for name in names]
+    return sorted(os.path.relpath(path, directory) for path in found)
+
+
+def quoted(output_dir: str, checkpoint_path: str) -> dict[str, Any] | None:
+    """Returns what an export of a checkpoint says of its run; None if the run has no provenance.jsonl, or a broken one.
+
+    Returns:
+      run: the digest of its first line. last_line: that of its last. checkpoint: of the tensors.
+    """
+    try:
+        entries = read(output_dir)
+    except RunError as error:
+        tf.logging.warning('%s. The model card does not name the run.', error)
+        entries = []
+    if not entries:
+        return None
+    record = record_of(entries)
+    return {'run': record.starts[0]['digest'], 'last_line': record.last, 'checkpoint': tensors_digest(checkpoint_path)}
 
 
 def tensors_digest(checkpoint_path: str) -> str:

@@ -45,7 +45,7 @@ def test_each_difference_is_named():
         'tensorflow was "2.21.0", now it is "2.15.1"',
         'the processor was "A", now it is "B"',
         'the number of cores was 2, now it is 4',
-        'the GPUs was [], now it is ["/physical_device:GPU:0"]',
+        'the list of GPUs was [], now it is ["/physical_device:GPU:0"]',
         'the number of tasks was 1, now it is 2',
     ]
 
@@ -54,5 +54,7 @@ def test_what_a_warm_start_reads_is_digested_as_tensors_or_as_bytes(tmp_path):
     (tmp_path / 'model').mkdir()
     for name, content in (('model/b', b'2'), ('model/a', b'1'), ('w.keras', b'3')):
         (tmp_path / name).write_bytes(content)
-    assert made_by.warm_start_of(str(tmp_path / 'model')) == hashlib.sha256(b'12').hexdigest()
-    assert made_by.warm_start_of(str(tmp_path / 'w.keras')) == hashlib.sha256(b'3').hexdigest()
+    one, two, three = (hashlib.sha256(content).hexdigest() for content in (b'1', b'2', b'3'))
+    assert made_by.warm_start_of(str(tmp_path / 'w.keras')) == three
+    files = f'{{"a":"{one}","b":"{two}"}}'
+    assert made_by.warm_start_of(str(tmp_path / 'model')) == hashlib.sha256(files.encode()).hexdigest()

@@ -71,7 +71,7 @@ def test_a_cut_last_line_is_none_and_the_next_takes_its_place(tmp_path):
 def test_the_record_leaves_out_what_going_back_and_starting_over_left_behind(tmp_path):
     _chain(tmp_path)
     add = lambda **entry: provenance.append(str(tmp_path), entry)  # noqa: E731
-    add(kind='resume', step=10, made_by='b')
+    add(kind='resume', step=10, tensors='t10', made_by='b')
     record = provenance.record_of(provenance.read(str(tmp_path)))
     assert sorted(record.checkpoints) == [0, 10]
     assert provenance.made_by(record, 5) == {'hparams': {'rate': 0.1}} and provenance.made_by(record, 10) == 'b'

@@ -1,0 +1,150 @@
+"""--schedule=verify: whether a run, or an export, is what its provenance.jsonl records, by training some of its steps again."""
+
+import contextlib
+import dataclasses
+from typing import Any
+
+from absl import flags as absl_flags
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.commands import flags, request
+from estimator_trainer.common.commands.rerun import rerun, rerun_from_start
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.replay import exported, proof
+from estimator_trainer.common.runs import made_by
+from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.storage import provenance
+from estimator_trainer.common.storage.provenance import Record
+from estimator_trainer.common.training import exact_program
+
+_CURE = '--keep_checkpoint_every=N, or --keep_checkpoint_max=0, keeps those that a verification needs'
+
+_NOTHING_CHANGED = (
+    'nothing that is recorded has changed since, so it was not trained so, unless the model draws its own random numbers, of '
+    'which a warning tells'
+)
+_NONE = request.Objects()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """What is verified: a run, its record, and its kept checkpoints {step: path}."""
+
+    output_dir: str
+    record: Record
+    kept: dict[int, str]
+
+
+def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objects = _NONE) -> dict[str, Any]:
+    """Verifies the run in output_dir, which is only read, or an export of it.
+
+    Returns:
+      run: the digest of its first line; last_line: that of its last; lines: their number. Of a run, checkpoints: the steps of
+      those that are as recorded; intervals: a dict for each that was trained again, with steps, text and largest_difference.
+      Of an export, step and text.
+
+    Raises:
+      UsageError: there is no run, it is of an older version, or it keeps too few checkpoints.
+      RunError: the chain is broken; or a checkpoint, a result of training again, or the export differs.
+    """
+    output_dir = flags.output_dir(FLAGS)
+    entries, record = proof.read_record(output_dir)
+    found = {'run': record.starts[0]['digest'], 'last_line': record.last, 'lines': len(entries)}
+    if FLAGS.export:
+        return {**found, **exported.verify(FLAGS.export, output_dir, entries, record)}
+    verified = _Run(output_dir, record, proof.kept(output_dir, record))
+    chosen = proof.choose(_intervals(verified), None if FLAGS.intervals == 'all' else int(FLAGS.intervals))
+    tf.logging.info('Training again: steps %s.', ', '.join(map(_shown, chosen)))
+    data_dir = FLAGS.data_dir if FLAGS['data_dir'].present else None
+    intervals = [_train_again(verified, *interval, stop, data_dir, objects) for interval in chosen]
+    return {**found, 'checkpoints': sorted(verified.kept), 'intervals': intervals}
+
+
+def to_text(found: dict[str, Any]) -> str:
+    """Returns the result of `run` as lines of text; intervals of which the same holds share one."""
+    lines = [f'run {found["run"]}: {found["lines"]} lines, the last is {found["last_line"]}']
+    if 'intervals' not in found:
+        return '\n'.join([*lines, found['text']])
+    lines.append(f'checkpoints {", ".join(map(str, found["checkpoints"]))}: as recorded')
+    by_text: dict[str, list[str]] = {}
+    for interval in found['intervals']:
+        by_text.setdefault(interval['text'], []).append(_shown(interval['steps']))
+    return '\n'.join([*lines, *(f'steps {", ".join(steps)}: {text}' for text, steps in by_text.items())])
+
+
+def _shown(interval):
+    return f'{interval[0]}-{interval[1]}'
+
+
+def _intervals(verified):
+    """Returns the intervals between kept checkpoints; raises UsageError if there are none."""
+    found = proof.intervals([*verified.kept], _starts_again(verified.record))
+    if not found:
+        steps = ', '.join(map(str, verified.kept)) or 'none'
+        raise UsageError(
+            f'--output_dir={verified.output_dir}: keeps too few checkpoints to train from one to another ({steps}): {_CURE}'
+        )
+    if len(verified.kept) < 2:
+        tf.logging.warning('Only the checkpoint of step %d is kept: %s.', *verified.kept, _CURE)
+    return found
+
+
+def _starts_again(record):
+    """Whether a run can be trained from its initialization, with the weights of its warm start, if it had one."""
+    first = record.starts[0]
+    if first['kind'] != provenance.START:
+        return False
+    if not (start := first.get('warm_start')):
+        return True
+    with contextlib.suppress(RunError, tf.errors.OpError):
+        if made_by.warm_start_of(start['from']) == start['sha256']:
+            return True
+    tf.logging.warning(
+        '%s: the weights that the run started from are gone or have changed, so its first steps are not trained again, unless '
+        'the checkpoint of step 0 is kept.',
+        start['from'],
+    )
+    return False
+
+
+def _train_again(verified, start, end, stop, data_dir, objects):
+    """Returns what training from a step to another again shows; raises RunError if the result differs."""
+    output_dir, record, recorded = verified.output_dir, verified.record, verified.kept[end]
+    from_start = start == 0 and _starts_again(record)
+    arguments: dict[str, Any] = {'stop': stop, 'data_dir': data_dir, 'objects': objects}
+    path = verified.kept.get(start)
+    with (
+        rerun_from_start(output_dir, **arguments)
+        if from_start
+        else rerun(output_dir, end, checkpoint_path=path, **arguments) as again
+    ):
+        if not again.train(end):
+            raise RunError(f'{recorded}: training steps {start}-{end} again gives a loss that is not finite')
+        then = [line['made_by'] for line in _lines_within(record, start, end)]
+        now = provenance.record_of(provenance.read(again.directory)).starts[-1]['made_by']
+        differing = proof.compare(recorded, again.checkpoint())
+        if not proof.same_input(output_dir, again.directory, end, exact_program.FOLDER):
+            differing.append(proof.Difference('the position of the input', float('inf'), float('inf')))
+    text, largest = _judge(recorded, (start, end), differing, then, now)
+    return {'steps': [start, end], 'text': text, 'largest_difference': largest}
+
+
+def _lines_within(record, start, end):
+    """Returns the lines of what trained the steps of an interval."""
+    before = [line for line in record.starts if line['step'] <= start]
+    return [before[-1], *(line for line in record.starts if start < line['step'] < end)]
+
+
+def _judge(recorded, interval, differing, then, now):
+    """Returns what holds for an interval, in words, and the largest difference; raises RunError if it must not differ so."""
+    changed = [*dict.fromkeys(text for values in then for text in made_by.differences(values, now))]
+    rounded = [*dict.fromkeys(text for values in then for text in made_by.rounding(values, now))]
+    only_rounded, why = changed == rounded, '; '.join([*changed, *(['GPUs add in any order'] if now['gpus'] else [])])
+    if not differing:
+        return f'equal, although {why}' if changed else 'equal', 0.0
+    shown = proof.describe(differing)
+    if why and only_rounded and differing[0].relative <= proof.TOLERANCE:
+        limit = f'equal within {proof.TOLERANCE:g} of the largest value of each variable, not to the bit ({shown})'
+        return f'{limit}: {why}', max(item.largest for item in differing)
+    reason = f'since this was trained, {why}' if why else _NOTHING_CHANGED
+    raise RunError(f'{recorded}: differs from what training steps {_shown(interval)} again gives: {shown}: {reason}')

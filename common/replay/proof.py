@@ -1,0 +1,134 @@
+"""The proof of a run: whether its checkpoints are those that provenance.jsonl records, and how those of a rerun differ."""
+
+from collections.abc import Sequence
+import os
+import random
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.replay.run_copy import checkpoint_steps
+from estimator_trainer.common.storage import checkpoints, provenance
+from estimator_trainer.common.storage.best_checkpoint import find_best
+from estimator_trainer.common.storage.provenance import Record
+from estimator_trainer.common.storage.restore import open_checkpoint
+
+TOLERANCE = 1e-3  # Of the largest value of a variable, where sums may be rounded otherwise.
+_SHOWN = 3
+
+
+class Difference(NamedTuple):
+    """A tensor that is not the same in two checkpoints.
+
+    Attributes:
+      largest: the largest absolute difference of its values; infinity if the tensors cannot be subtracted.
+      relative: this, as a part of the largest absolute value.
+    """
+
+    name: str
+    largest: float
+    relative: float
+
+
+def read_record(output_dir: str) -> tuple[list[dict[str, Any]], Record]:
+    """Returns the lines of a run's provenance.jsonl, after checking the chain, and what they say.
+
+    Raises:
+      UsageError: there is no run, or it is older than this file.
+      RunError: the chain is broken.
+    """
+    checkpoints.require_checkpoint(output_dir)
+    entries = provenance.read(output_dir)
+    if not entries:
+        raise UsageError(
+            f'{provenance.path_of(output_dir)}: is missing: the run is of an older version, which did not record how it was '
+            'made, or the file was deleted; a run that resumes records what follows'
+        )
+    return entries, provenance.record_of(entries)
+
+
+def kept(output_dir: str, record: Record) -> dict[int, str]:
+    """Returns {step: path without suffix} of the recorded checkpoints that are kept, after comparing their digests.
+
+    Raises:
+      RunError: one is not what was recorded, or has no line.
+    """
+    begun = record.starts[0]['step']
+    found = checkpoint_steps(output_dir)
+    best = find_best(output_dir)
+    paths = {*found.values(), *([best] if best else [])}
+    for path in sorted(paths, key=_step):
+        step = _step(path)
+        if step < begun:
+            tf.logging.warning('%s: is older than the record, which begins at step %d.', path, begun)
+        elif step not in record.checkpoints:
+            raise RunError(
+                f'{path}: has no line in {provenance.path_of(output_dir)}: it was put in, or the line was taken out; or the '
+                'process was killed before it wrote the line, which the next training there does'
+            )
+        elif provenance.tensors_digest(path) != record.checkpoints[step]['tensors']:
+            raise RunError(f'{path}: is not the checkpoint that was recorded: its tensors have another digest')
+    return {step: path for step, path in found.items() if step >= begun}
+
+
+def _step(path):
+    return int(path.rpartition('-')[2])
+
+
+def intervals(steps: Sequence[int], from_start: bool) -> list[tuple[int, int]]:
+    """Returns the intervals between kept checkpoints, and that from the initialization, if the run can be started again."""
+    points = sorted({*steps, *([0] if from_start else [])})
+    return [*zip(points, points[1:])]
+
+
+def choose(found: Sequence[tuple[int, int]], count: int | None) -> list[tuple[int, int]]:
+    """Returns a number of intervals, all for None, by random numbers that nobody knows before."""
+    if count is None or count >= len(found):
+        return [*found]
+    return sorted(random.SystemRandom().sample(found, count))
+
+
+def compare(recorded: str, again: str, only_first: bool = False) -> list[Difference]:
+    """Returns the tensors that differ in two checkpoints, by a bit or more, the largest relative difference first.
+
+    Args:
+      only_first: whether the second may have others than the first.
+    """
+    first, second = open_checkpoint(recorded), open_checkpoint(again)
+    names = [{*reader.get_variable_to_shape_map()} for reader in (first, second)]
+    alone = names[0] - names[1] if only_first else names[0] ^ names[1]
+    found = [Difference(name, np.inf, np.inf) for name in alone]
+    found += (_difference(name, first.get_tensor(name), second.get_tensor(name)) for name in names[0] & names[1])
+    return sorted((item for item in found if item.largest >= 0), key=lambda item: (-item.relative, item.name))
+
+
+def _difference(name, first, second):
+    """Returns the Difference of two tensors; `largest` is -1 if there is none."""
+    first, second = np.asarray(first), np.asarray(second)
+    if first.dtype != second.dtype or first.shape != second.shape:
+        return Difference(name, np.inf, np.inf)
+    if first.dtype == object:
+        value = np.inf if (first != second).any() else -1.0
+        return Difference(name, value, value)
+    if first.tobytes() == second.tobytes():
+        return Difference(name, -1.0, -1.0)
+    exact = [value.astype(np.float64) for value in (first, second)]
+    largest, scale = (float(np.abs(value).max()) for value in (exact[0] - exact[1], exact[0]))
+    return Difference(name, largest, largest / scale if scale else np.inf)
+
+
+def describe(differences: Sequence[Difference]) -> str:
+    """Returns the names of tensors that differ, with how much each does at most."""
+    texts = [f'{item.name} by {item.largest:.3g}' for item in differences[:_SHOWN]]
+    more = len(differences) - _SHOWN
+    return ', '.join(texts) + (f' and {more} more' if more > 0 else '')
+
+
+def same_input(output_dir: str, directory: str, step: int, folder: str) -> bool:
+    """Whether two runs have saved the same position of an `input_fn` at a step, as far as both have saved one."""
+    first, second = (os.path.join(where, folder, f'{step}.input') for where in (output_dir, directory))
+    if not all(tf.io.gfile.exists(f'{path}.index') for path in (first, second)):
+        return True
+    return provenance.tensors_digest(first) == provenance.tensors_digest(second)
