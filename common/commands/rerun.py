@@ -2,25 +2,37 @@
 
 from collections.abc import Iterator
 import contextlib
+import json
 import os
 import tempfile
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import flags, request
-from estimator_trainer.common.console import quiet
+from estimator_trainer.common.console import errors_only, quiet
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.files import write_json
+from estimator_trainer.common.options.entry import Trait
+from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.options.values import MAX_STEPS
 from estimator_trainer.common.replay import run_copy
 from estimator_trainer.common.replay.recorder import Recorded, record
-from estimator_trainer.common.runs import saved_dataset, saved_flags
+from estimator_trainer.common.runs import made_by, saved_dataset, saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.stop import StopOnSignal
-from estimator_trainer.common.storage import run_dir
+from estimator_trainer.common.storage import provenance, run_dir
 
 _PS = 'ps'
+_THREADS = ('inter_op_threads', 'intra_op_threads')
 _NONE = request.Objects()
+_FIXED = {
+    'schedule': 'train',
+    'steps_per_loop': 1,  # With the same bits.
+    'save_checkpoints_steps': MAX_STEPS,
+    'save_summary_steps': MAX_STEPS,
+    'keep_checkpoint_every': 0,
+    'loggers': [],
+}
 
 
 class Rerun:
@@ -33,11 +45,16 @@ class Rerun:
       directory: where it trains; deleted in the end.
       step: the step that it has reached, of which `directory` has the checkpoint.
       recorded: the loss of each step so far, and the batches that were asked for.
+      differences: what this training is made by and the run was not, in words.
     """
 
-    def __init__(self, output_dir: str, directory: str, step: int, stop: StopOnSignal, values: Any, objects: request.Objects):
+    def __init__(
+        self, output_dir: str, directory: str, step: int, stop: StopOnSignal, data_dir: str | None, objects: request.Objects
+    ):
         self.directory, self.step, self.recorded = directory, step, Recorded()
-        self._output_dir, self._stop, self._values, self._objects = output_dir, stop, values, objects
+        self.differences: list[str] = []
+        self._output_dir, self._stop, self._data_dir, self._objects = output_dir, stop, data_dir, objects
+        self._record = run_copy.read_record(output_dir)
 
     def train(self, end: int, first_batch: int | None = None) -> bool:
         """Trains up to a step, and saves its checkpoint; returns whether loss and variables stayed finite.
@@ -48,16 +65,23 @@ class Rerun:
         Raises:
           UsageError, RunError: the data has changed or is gone, or as for a training that resumes.
         """
-        for step in (*(step for step in run_copy.changes(self._output_dir) if self.step < step < end), end):
-            if step == self.step:
+        for step in (*run_copy.changes(self._output_dir, self._record), end):
+            if not self.step < step <= end:
                 continue
             with self.opened() as experiment:
                 _check_data(experiment, self._output_dir)
-                if not record(experiment, step, first_batch, self.recorded):
-                    return False
+                self._compare(experiment)
+                with errors_only():
+                    is_finite = record(experiment, step, first_batch, self.recorded)
+            if not is_finite:
+                return False
             self.step = step
-            run_copy.save_hparams(self._output_dir, self.directory, step)
         return True
+
+    def _compare(self, experiment):
+        if then := provenance.made_by(self._record, self.step):
+            found = made_by.differences(then, json.loads(provenance.canonical(made_by.of(experiment))))
+            self.differences += [text for text in found if text not in self.differences]
 
     def checkpoint(self) -> str:
         """Returns the path of the checkpoint of the step reached, without suffix."""
@@ -66,7 +90,12 @@ class Rerun:
     @contextlib.contextmanager
     def opened(self) -> Iterator[Experiment]:
         """Yields the Experiment that goes on from the step reached."""
-        FLAGS = flags.from_values({**self._values, 'output_dir': self.directory})
+        then = provenance.made_by(self._record, self.step)
+        run_copy.save_hparams(self._output_dir, self.directory, self.step, then)
+        kept = saved_flags.load(self._output_dir)
+        values = _values(kept, then)
+        write_json(run_dir.flags_path(self.directory), {**kept, **values, 'num_tasks': 1})
+        FLAGS = flags.from_values({**values, **_FIXED, 'data_dir': self._data_dir, 'output_dir': self.directory})
         with quiet(), request.opened(FLAGS, self._objects, self._stop) as experiment:
             yield experiment
 
@@ -91,7 +120,7 @@ def rerun(
       UsageError: there is no such checkpoint, or the run has no record of its flags.
       CheckpointGone: the given checkpoint was deleted meanwhile.
     """
-    values = {**_values(output_dir), 'data_dir': data_dir}
+    _check(output_dir)
     _check_data_dir(output_dir, data_dir)
     with contextlib.ExitStack() as cleanup:
         while True:
@@ -103,7 +132,7 @@ def rerun(
             except run_copy.CheckpointGone:  # A training that runs there has deleted it.
                 if checkpoint_path or path == run_copy.checkpoint_before(output_dir, before):
                     raise
-        yield Rerun(output_dir, directory, step, stop, values, objects)
+        yield Rerun(output_dir, directory, step, stop, data_dir, objects)
 
 
 @contextlib.contextmanager
@@ -111,36 +140,37 @@ def rerun_from_start(
     output_dir: str, stop: StopOnSignal, data_dir: str | None = None, objects: request.Objects = _NONE
 ) -> Iterator[Rerun]:
     """Yields the Rerun of a run from its initialization, or its warm start; arguments and errors as for `rerun`."""
-    kept = saved_flags.load(output_dir)
-    values = {**_values(output_dir), 'data_dir': data_dir}
-    if kept.get('num_tasks', 1) == 1:  # Otherwise they would be chosen again.
-        values |= {name: value for name, value in kept.get(saved_flags.PARALLELISM, {}).items() if value}
+    _check(output_dir)
     _check_data_dir(output_dir, data_dir)
     with tempfile.TemporaryDirectory() as directory:
-        run_copy.copy_records(output_dir, directory, 0)
-        yield Rerun(output_dir, directory, 0, stop, values, objects)
+        yield Rerun(output_dir, directory, 0, stop, data_dir, objects)
 
 
-def _values(output_dir):
-    """Returns the flags of a rerun that are not the run's own."""
+def _check(output_dir):
+    """Raises UsageError if a run cannot be trained again."""
     kept = saved_flags.load(output_dir)
     if not kept or not tf.io.gfile.exists(run_dir.hparams_path(output_dir)):
         raise UsageError(
             f'--output_dir={output_dir}: has no record of its flags, as it is no run, or one of an older version: steps of '
             'runs that begin now can be replayed'
         )
-    tasks = kept.get('num_tasks', 1)
-    towers = kept.get(saved_flags.PARALLELISM, {}).get('num_towers') or kept.get('num_towers') or 1
     if _PS in (kept.get(saved_flags.LOCAL_CLUSTER) or ''):
         raise UsageError(f'--output_dir={output_dir}: was trained with parameter servers, which keep no order of the updates')
+
+
+def _values(kept, then):
+    """Returns the flags that change a result, as they were at a step; a tower takes the place of each task.
+
+    Args:
+      kept: the content of flags.json.
+      then: what the run was made by; None if unknown.
+    """
+    flags_then = then['flags'] if then else {**kept, **kept.get(saved_flags.PARALLELISM, {})}
+    tasks = then['tasks'] if then else kept.get('num_tasks', 1)
+    towers = max(flags_then.get('num_towers') or 1, 1)
     return {
-        'schedule': 'train',
-        'steps_per_loop': 1,  # With the same bits.
-        'save_checkpoints_steps': MAX_STEPS,
-        'save_summary_steps': MAX_STEPS,
-        'keep_checkpoint_every': 0,
-        'loggers': [],
-        'num_towers': tasks * towers if tasks > 1 else None,
+        **{name: flags_then[name] for name in (*names_with(Trait.CHANGES_RESULT), *_THREADS) if name in flags_then},
+        'num_towers': tasks * towers if tasks > 1 else flags_then.get('num_towers', 0),
     }
 
 

@@ -1,15 +1,19 @@
 """A copy of what a run goes on from: one of its checkpoints, with its records. The run's own directory is only read."""
 
+from collections.abc import Mapping
 import os
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import names_in, read_json
-from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_dir
+from estimator_trainer.common.storage import best_checkpoint, checkpoints, provenance, run_dir
 from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, paths_of
 from estimator_trainer.common.training import exact_program
 from estimator_trainer.hparams import build, overrides
+
+_LENGTH = ('train_steps', 'num_epochs', 'min_steps')
 
 
 def checkpoint_steps(output_dir: str) -> dict[int, str]:
@@ -44,7 +48,8 @@ def copy(output_dir: str, checkpoint_path: str, directory: str) -> int:
     """
     step = int(checkpoint_path.rpartition('-')[2])
     states = os.path.join(output_dir, exact_program.FOLDER)
-    paths = [os.path.join(states, name) for name in names_in(states) if name.partition('.')[0] == str(step)]
+    paths = [path for path in (run_dir.flags_path(output_dir), run_dir.dataset_path(output_dir)) if tf.io.gfile.exists(path)]
+    paths += [os.path.join(states, name) for name in names_in(states) if name.partition('.')[0] == str(step)]
     try:
         for path in [*paths, *paths_of(checkpoint_path)]:
             folder = directory if os.path.dirname(path) != states else os.path.join(directory, exact_program.FOLDER)
@@ -56,24 +61,30 @@ def copy(output_dir: str, checkpoint_path: str, directory: str) -> int:
     if not is_intact(copied):
         raise CheckpointGone(checkpoint_path)
     tf.train.update_checkpoint_state(directory, copied)
-    copy_records(output_dir, directory, step)
     return step
 
 
-def copy_records(output_dir: str, directory: str, step: int) -> None:
-    """Copies the flags of a run, the facts about its data, and its hyper-parameters at a step, to another directory."""
-    for path in (run_dir.flags_path(output_dir), run_dir.dataset_path(output_dir)):
-        if tf.io.gfile.exists(path):
-            tf.io.gfile.copy(path, os.path.join(directory, os.path.basename(path)))
-    save_hparams(output_dir, directory, step)
+def save_hparams(output_dir: str, directory: str, step: int, made_by: Mapping[str, Any] | None) -> None:
+    """Writes the hyper-parameters with which a run trained the step after `step` to another directory.
 
-
-def save_hparams(output_dir: str, directory: str, step: int) -> None:
-    """Writes the hyper-parameters of a run as they were after a step was saved, and changed there, to another directory."""
+    Args:
+      made_by: what it was made by then; None if unknown. It has the length of the training, which schedules of the rate know.
+    """
     saved = read_json(run_dir.hparams_path(output_dir))
-    build.save(overrides.undone(saved, step + 1), run_dir.hparams_path(directory))
+    length = {name: made_by['hparams'][name] for name in _LENGTH if name in made_by['hparams']} if made_by else {}
+    build.save({**overrides.undone(saved, step + 1), **length}, run_dir.hparams_path(directory))
 
 
-def changes(output_dir: str) -> list[int]:
-    """Returns the steps at which a run has resumed with other hyper-parameters."""
-    return [entry['global_step'] for entry in overrides.read_history(run_dir.hparams_path(output_dir))]
+def read_record(output_dir: str) -> provenance.Record:
+    """Returns the record of what a run was made by; an empty one, with a warning, if its chain is broken."""
+    try:
+        return provenance.record_of(provenance.read(output_dir))
+    except RunError as error:
+        tf.logging.warning('%s.', error)
+        return provenance.record_of([])
+
+
+def changes(output_dir: str, record: provenance.Record) -> list[int]:
+    """Returns the steps at which a run has resumed, perhaps with other hyper-parameters or flags."""
+    history = overrides.read_history(run_dir.hparams_path(output_dir))
+    return sorted({*(entry['global_step'] for entry in history), *(start['step'] for start in record.starts)})
