@@ -463,7 +463,7 @@ class Run:
         fixed = {'schedule': 'verify', 'intervals': str(intervals), 'export': export and to_path('export', export)}
         with naming_arguments(), StopInProgram() as stop:
             FLAGS, objects = self._settings.to_flags(fixed, {})
-            return verification.run(FLAGS, stop, objects)
+            return verification.run(trainer.SCRIPT, FLAGS, stop, objects)
 
     def _execute(self, fixed, options, on_metrics=None):
         try:

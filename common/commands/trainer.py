@@ -61,7 +61,7 @@ def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> Any:
     if FLAGS.schedule == 'find_batch_size':
         return find_batch_size.run(SCRIPT, FLAGS, stop, request.Objects())
     if FLAGS.schedule == 'verify':
-        return verify.to_text(verify.run(FLAGS, stop))
+        return verify.to_text(verify.run(SCRIPT, FLAGS, stop))
     return request.launch(SCRIPT, FLAGS, stop)
 
 

@@ -2,20 +2,23 @@
 
 import contextlib
 import dataclasses
+import os
 from typing import Any
 
 from absl import flags as absl_flags
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.commands import flags, request
+from estimator_trainer.common.commands import cluster_rerun, flags, request
 from estimator_trainer.common.commands.rerun import rerun, rerun_from_start
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.inference.evaluated_input import aside
 from estimator_trainer.common.replay import exported, proof
 from estimator_trainer.common.runs import made_by
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import provenance
 from estimator_trainer.common.storage.provenance import Record
 from estimator_trainer.common.training import exact_program
+from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 
 _CURE = '--keep_checkpoint_every=N, or --keep_checkpoint_max=0, keeps those that a verification needs'
 
@@ -28,15 +31,19 @@ _NONE = request.Objects()
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """What is verified: a run, its record, and its kept checkpoints {step: path}."""
+    """What is verified: a run, its record, and its kept checkpoints {step: path}; script as in `run`."""
 
+    script: str
     output_dir: str
     record: Record
     kept: dict[int, str]
 
 
-def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objects = _NONE) -> dict[str, Any]:
+def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objects = _NONE) -> dict[str, Any]:
     """Verifies the run in output_dir, which is only read, or an export of it.
+
+    Args:
+      script: trainer.py, which the tasks of a local cluster run.
 
     Returns:
       run: the digest of its first line; last_line: that of its last; lines: their number. Of a run, checkpoints: the steps of
@@ -52,7 +59,7 @@ def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objec
     found = {'run': record.starts[0]['digest'], 'last_line': record.last, 'lines': len(entries)}
     if FLAGS.export:
         return {**found, **exported.verify(FLAGS.export, output_dir, entries, record)}
-    verified = _Run(output_dir, record, proof.kept(output_dir, record))
+    verified = _Run(script, output_dir, record, proof.kept(output_dir, record))
     chosen = proof.choose(_intervals(verified), None if FLAGS.intervals == 'all' else int(FLAGS.intervals))
     tf.logging.info('Training again: steps %s.', ', '.join(map(_shown, chosen)))
     data_dir = FLAGS.data_dir if FLAGS['data_dir'].present else None
@@ -110,23 +117,47 @@ def _starts_again(record):
 def _train_again(verified, start, end, stop, data_dir, objects):
     """Returns what training from a step to another again shows; raises RunError if the result differs."""
     output_dir, record, recorded = verified.output_dir, verified.record, verified.kept[end]
-    from_start = start == 0 and _starts_again(record)
-    arguments: dict[str, Any] = {'stop': stop, 'data_dir': data_dir, 'objects': objects}
-    path = verified.kept.get(start)
-    with (
-        rerun_from_start(output_dir, **arguments)
-        if from_start
-        else rerun(output_dir, end, checkpoint_path=path, **arguments) as again
-    ):
-        if not again.train(end):
-            raise RunError(f'{recorded}: training steps {start}-{end} again gives a loss that is not finite')
-        then = [line['made_by'] for line in _lines_within(record, start, end)]
-        now = provenance.record_of(provenance.read(again.directory)).starts[-1]['made_by']
-        differing = proof.compare(recorded, again.checkpoint())
-        if not proof.same_input(output_dir, again.directory, end, exact_program.FOLDER):
+    then = [line['made_by'] for line in _lines_within(record, start, end)]
+    path = None if start == 0 and _starts_again(record) else verified.kept[start]
+    # Where it resumed in between, perhaps with other flags, one process trains in place of the cluster.
+    in_cluster = len(then) == 1 and then[0]['tasks'] > 1 and cluster_rerun.is_of_local_cluster(output_dir)
+    train = _trained_by_cluster if in_cluster else _trained
+    with train(verified, path, end, stop, data_dir, objects) as directory:
+        now = provenance.record_of(provenance.read(directory)).starts[-1]['made_by']
+        differing = proof.compare(recorded, os.path.join(directory, f'model.ckpt-{end}'))
+        if not proof.same_input(output_dir, directory, end, exact_program.FOLDER):
             differing.append(proof.Difference('the position of the input', float('inf'), float('inf')))
     text, largest = _judge(recorded, (start, end), differing, then, now)
     return {'steps': [start, end], 'text': text, 'largest_difference': largest}
+
+
+def _trained_by_cluster(verified, path, end, stop, data_dir, objects):
+    del objects  # Programs have no clusters.
+    return cluster_rerun.rerun(verified.script, verified.output_dir, path, end, stop, data_dir)
+
+
+@contextlib.contextmanager
+def _trained(verified, path, end, stop, data_dir, objects):
+    """Yields the directory of a Rerun up to a step, from a checkpoint, or from the initialization if that is None."""
+    arguments: dict[str, Any] = {'stop': stop, 'data_dir': data_dir, 'objects': objects}
+    with (
+        rerun(verified.output_dir, end, checkpoint_path=path, **arguments)
+        if path
+        else rerun_from_start(verified.output_dir, **arguments)
+    ) as again:
+        if not again.train(end):
+            raise RunError(f'{verified.kept[end]}: training the steps before it again gives a loss that is not finite')
+        yield again.directory
+        if proof.compare(verified.kept[end], again.checkpoint()):
+            with again.opened() as experiment:
+                _warn_of_random_ops(experiment)
+
+
+def _warn_of_random_ops(experiment):
+    estimator = experiment.estimator
+    with aside(experiment.train_input_fn, estimator.config.tf_random_seed) as (_, batch):
+        spec = estimator.model_fn(batch.features, batch.labels, tf.estimator.ModeKeys.TRAIN, estimator.config)
+    warn_of_random_ops(spec.train_op)
 
 
 def _lines_within(record, start, end):

@@ -81,7 +81,8 @@ def rounding(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _flags(values, names):
-    return {f'--{name}': values['flags'].get(name) for name in names}
+    found = {f'--{name}': values['flags'].get(name) for name in names}
+    return {**found, '--num_towers': found['--num_towers'] or 1} if '--num_towers' in found else found
 
 
 def _named(then, now, free=()):

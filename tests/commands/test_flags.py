@@ -63,7 +63,7 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
 @pytest.mark.parametrize(
     'trait, names',
     [
-        (Trait.PATH, 'output_dir runs data_dir hparams_set warm_start_from checkpoint input predictions visualize'),
+        (Trait.PATH, 'output_dir runs data_dir hparams_set warm_start_from checkpoint input predictions visualize export'),
         (
             Trait.COMMAND_LINE,
             'help list version runs watch verbosity log_file full_traceback cluster_timeout local_cluster min_tasks restarts',
@@ -97,7 +97,7 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
         (
             Trait.NOT_IN_TRIALS,
             """schedule override_hparams from_step checkpoint eval_timeout input predict_split predictions visualize
-            local_cluster min_tasks restarts runs watch overwrite format quantize port host folds""",
+            local_cluster min_tasks restarts runs watch overwrite format quantize port host folds intervals export""",
         ),
     ],
 )
@@ -148,7 +148,7 @@ def test_a_number_out_of_its_range_is_refused(name):
         (['--log_file=/none/log.txt'], '--log_file=/none/log.txt: cannot be written: No such file or directory'),
         *(
             ([f'--schedule={name}'], 'contains no checkpoint: train first')
-            for name in ('evaluate', 'predict', 'export', 'serve', 'report')
+            for name in ('evaluate', 'predict', 'export', 'serve', 'report', 'verify')
         ),
         *(([f'--output_dir={path}'], f'={path}: cannot be written') for path in ('/dev/null', '/dev/null/x', '/proc/output')),
     ],
