@@ -17,7 +17,6 @@ from estimator_trainer.common.runs import made_by
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import provenance
 from estimator_trainer.common.storage.provenance import Record
-from estimator_trainer.common.training import exact_program
 from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 
 _CURE = '--keep_checkpoint_every=N, or --keep_checkpoint_max=0, keeps those that a verification needs'
@@ -117,17 +116,16 @@ def _starts_again(record):
 def _train_again(verified, start, end, stop, data_dir, objects):
     """Returns what training from a step to another again shows; raises RunError if the result differs."""
     output_dir, record, recorded = verified.output_dir, verified.record, verified.kept[end]
-    then = [line['made_by'] for line in _lines_within(record, start, end)]
+    lines = _lines_within(record, start, end)
     path = None if start == 0 and _starts_again(record) else verified.kept[start]
     # Where it resumed in between, perhaps with other flags, one process trains in place of the cluster.
-    in_cluster = len(then) == 1 and then[0]['tasks'] > 1 and cluster_rerun.is_of_local_cluster(output_dir)
+    in_cluster = len(lines) == 1 and lines[0]['made_by']['tasks'] > 1 and cluster_rerun.is_of_local_cluster(output_dir)
     train = _trained_by_cluster if in_cluster else _trained
     with train(verified, path, end, stop, data_dir, objects) as directory:
-        now = provenance.record_of(provenance.read(directory)).starts[-1]['made_by']
+        again = provenance.record_of(provenance.read(directory))
+        pairs = [(line['made_by'], provenance.made_by(again, max(line['step'], start))) for line in lines]
         differing = proof.compare(recorded, os.path.join(directory, f'model.ckpt-{end}'))
-        if not proof.same_input(output_dir, directory, end, exact_program.FOLDER):
-            differing.append(proof.Difference('the position of the input', float('inf'), float('inf')))
-    text, largest = _judge(recorded, (start, end), differing, then, now)
+    text, largest = _judge(recorded, (start, end), differing, pairs)
     return {'steps': [start, end], 'text': text, 'largest_difference': largest}
 
 
@@ -166,11 +164,16 @@ def _lines_within(record, start, end):
     return [before[-1], *(line for line in record.starts if start < line['step'] < end)]
 
 
-def _judge(recorded, interval, differing, then, now):
-    """Returns what holds for an interval, in words, and the largest difference; raises RunError if it must not differ so."""
-    changed = [*dict.fromkeys(text for values in then for text in made_by.differences(values, now))]
-    rounded = [*dict.fromkeys(text for values in then for text in made_by.rounding(values, now))]
-    only_rounded, why = changed == rounded, '; '.join([*changed, *(['GPUs add in any order'] if now['gpus'] else [])])
+def _judge(recorded, interval, differing, pairs):
+    """Returns what holds for an interval, in words, and the largest difference; raises RunError if it must not differ so.
+
+    Args:
+      pairs: what the run, and the training now, were made by, of each part of the interval.
+    """
+    changed = [*dict.fromkeys(text for then, now in pairs for text in made_by.differences(then, now))]
+    rounded = [*dict.fromkeys(text for then, now in pairs for text in made_by.rounding(then, now))]
+    only_rounded, has_gpus = changed == rounded, any(now['gpus'] for _, now in pairs)
+    why = '; '.join([*changed, *(['GPUs add in any order'] if has_gpus else [])])
     if not differing:
         return f'equal, although {why}' if changed else 'equal', 0.0
     shown = proof.describe(differing)

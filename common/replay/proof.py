@@ -1,7 +1,6 @@
 """The proof of a run: whether its checkpoints are those that provenance.jsonl records, and how those of a rerun differ."""
 
 from collections.abc import Sequence
-import os
 import random
 from typing import Any, NamedTuple
 
@@ -10,10 +9,12 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.replay.run_copy import checkpoint_steps
+from estimator_trainer.common.runs.recorder import input_digest
 from estimator_trainer.common.storage import checkpoints, provenance
 from estimator_trainer.common.storage.best_checkpoint import find_best
 from estimator_trainer.common.storage.provenance import Record
 from estimator_trainer.common.storage.restore import open_checkpoint
+from estimator_trainer.common.training.exact_program import FOLDER
 
 TOLERANCE = 1e-3  # Of the largest value of a variable, where sums may be rounded otherwise.
 _SHOWN = 3
@@ -70,6 +71,8 @@ def kept(output_dir: str, record: Record) -> dict[int, str]:
             )
         elif provenance.tensors_digest(path) != record.checkpoints[step]['tensors']:
             raise RunError(f'{path}: is not the checkpoint that was recorded: its tensors have another digest')
+        elif (now := input_digest(output_dir, step)) and now != record.checkpoints[step].get('input', now):
+            raise RunError(f'{path}: the state of its input, in {output_dir}/{FOLDER}, is not that which was recorded')
     return {step: path for step, path in found.items() if step >= begun}
 
 
@@ -124,11 +127,3 @@ def describe(differences: Sequence[Difference]) -> str:
     texts = [f'{item.name} by {item.largest:.3g}' for item in differences[:_SHOWN]]
     more = len(differences) - _SHOWN
     return ', '.join(texts) + (f' and {more} more' if more > 0 else '')
-
-
-def same_input(output_dir: str, directory: str, step: int, folder: str) -> bool:
-    """Whether two runs have saved the same position of an `input_fn` at a step, as far as both have saved one."""
-    first, second = (os.path.join(where, folder, f'{step}.input') for where in (output_dir, directory))
-    if not all(tf.io.gfile.exists(f'{path}.index') for path in (first, second)):
-        return True
-    return provenance.tensors_digest(first) == provenance.tensors_digest(second)

@@ -9,9 +9,11 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.files import names_in
 from estimator_trainer.common.runs import made_by
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import checkpoints, provenance
+from estimator_trainer.common.training import exact_program
 from estimator_trainer.hparams.text import parse
 
 
@@ -26,6 +28,17 @@ def recording(experiment: Experiment) -> Iterator[list[tf.train.CheckpointSaverL
         recorder.add_start()
         yield [recorder]
         recorder.wait()
+
+
+def input_digest(output_dir: str, step: int) -> str | None:
+    """Returns the digest of the state of an `input_fn` at a step; None if none is saved.
+
+    It is of the files: another training may have the same state with other elements that wait in buffers.
+    """
+    directory = os.path.join(output_dir, exact_program.FOLDER)
+    names = [name for name in names_in(directory) if name.startswith(f'{step}.input.')]
+    found = {name: provenance.file_digest(os.path.join(directory, name)) for name in names}
+    return provenance.digest_of(found) if found else None
 
 
 class _Recorder(tf.train.CheckpointSaverListener):
@@ -82,6 +95,8 @@ class _Recorder(tf.train.CheckpointSaverListener):
         self._add(step, provenance.tensors_digest(path), self._made_by)
 
     def _add(self, step, tensors, start, **facts):
+        if state := input_digest(self._output_dir, step):
+            facts['input'] = state
         entry = {'kind': provenance.CHECKPOINT, 'step': step, 'tensors': tensors, 'made_by': start, **facts}
         provenance.append(self._output_dir, entry)
 

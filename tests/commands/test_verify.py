@@ -187,17 +187,17 @@ def test_only_rounding_gets_a_tolerance(output):
     )
     then['processor'], now['processor'] = 'A', 'B'
     differing = [proof.Difference('w', 0.003, 0.0009), proof.Difference('b', 0.5, 0.0001)]
-    text, largest = verify._judge('model.ckpt-4', (0, 4), differing, [then], now)
+    text, largest = verify._judge('model.ckpt-4', (0, 4), differing, [(then, now)])
     assert text.startswith('equal within 0.001 of the largest value of each variable, not to the bit (w by 0.003, b by 0.5): ')
     assert text.endswith('the processor was "A", now it is "B"') and largest == 0.5
     differing[0] = proof.Difference('w', 0.004, 0.0011)
     message = (
         'model.ckpt-4: differs from what training steps 0-4 again gives: w by 0.004, b by 0.5: since this was trained, the'
     )
-    assert message in failed(verify._judge, 'model.ckpt-4', (0, 4), differing, [then], now)
+    assert message in failed(verify._judge, 'model.ckpt-4', (0, 4), differing, [(then, now)])
     differing = [proof.Difference('w', 1e-9, 1e-9)]
     assert 'the code of own has changed' in failed(
-        verify._judge, 'c', (0, 4), differing, [{**then, 'code': {'own': 'x'}}], {**now, 'code': {'own': 'y'}}
+        verify._judge, 'c', (0, 4), differing, [({**then, 'code': {'own': 'x'}}, {**now, 'code': {'own': 'y'}})]
     )
 
 

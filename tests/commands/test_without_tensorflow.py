@@ -45,8 +45,8 @@ MISTAKES = [
     (['--resume'], '--resume: unknown flag; a run resumes from its --output_dir'),
     (
         ['--schedule=eval'],
-        'flag --schedule=eval: value should be one of <train_and_evaluate|train|evaluate|continuous_eval|predict|'
-        'export|report|serve|verify|describe|status|compare|find_learning_rate|find_batch_size|dry_run>, did you mean evaluate?',
+        'flag --schedule=eval: value should be one of <train_and_evaluate|train|evaluate|continuous_eval|predict|export|'
+        'report|serve|verify|describe|status|compare|find_learning_rate|find_batch_size|dry_run>, did you mean evaluate?',
     ),
     (['--precision=fp16'], 'flag --precision=fp16: value should be one of <float32|bfloat16|float16>, did you mean float16?'),
     (['--list=models'], 'flag --list=models: must be true or false'),
