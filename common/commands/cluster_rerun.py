@@ -19,10 +19,11 @@ from estimator_trainer.common.storage import provenance, run_dir
 _POLL_SECONDS = 0.2
 
 
-def is_of_local_cluster(output_dir: str) -> bool:
-    """Whether a run was trained by --local_cluster, without parameter servers, which keep no order."""
-    tasks = saved_flags.load(output_dir).get(saved_flags.LOCAL_CLUSTER) or ''
-    return bool(tasks) and 'ps' not in tasks
+def is_possible(output_dir: str, tasks: int) -> bool:
+    """Whether a part of a run was trained by all tasks of --local_cluster, without parameter servers, which keep no order."""
+    kept = saved_flags.load(output_dir)
+    cluster = kept.get(saved_flags.LOCAL_CLUSTER) or ''
+    return bool(cluster) and 'ps' not in cluster and tasks == kept.get('num_tasks')
 
 
 @contextlib.contextmanager

@@ -57,7 +57,7 @@ def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: 
     entries, record = proof.read_record(output_dir)
     found = {'run': record.starts[0]['digest'], 'last_line': record.last, 'lines': len(entries)}
     if FLAGS.export:
-        return {**found, **exported.verify(FLAGS.export, output_dir, entries, record)}
+        return {**found, **exported.verify(FLAGS.export, output_dir, entries)}
     verified = _Run(script, output_dir, record, proof.kept(output_dir, record))
     chosen = proof.choose(_intervals(verified), None if FLAGS.intervals == 'all' else int(FLAGS.intervals))
     tf.logging.info('Training again: steps %s.', ', '.join(map(_shown, chosen)))
@@ -119,7 +119,7 @@ def _train_again(verified, start, end, stop, data_dir, objects):
     lines = _lines_within(record, start, end)
     path = None if start == 0 and _starts_again(record) else verified.kept[start]
     # Where it resumed in between, perhaps with other flags, one process trains in place of the cluster.
-    in_cluster = len(lines) == 1 and lines[0]['made_by']['tasks'] > 1 and cluster_rerun.is_of_local_cluster(output_dir)
+    in_cluster = len(lines) == 1 and cluster_rerun.is_possible(output_dir, lines[0]['made_by']['tasks'])
     train = _trained_by_cluster if in_cluster else _trained
     with train(verified, path, end, stop, data_dir, objects) as directory:
         again = provenance.record_of(provenance.read(directory))

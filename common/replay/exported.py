@@ -9,19 +9,20 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import read_json
 from estimator_trainer.common.replay import proof
+from estimator_trainer.common.replay.run_copy import checkpoint_steps
 from estimator_trainer.common.storage import export_versions, provenance
-from estimator_trainer.common.storage.provenance import CHECKPOINT, Record, file_digest
+from estimator_trainer.common.storage.provenance import CHECKPOINT, file_digest
 
 _CARDS = ('model_card.json', 'assets.extra/model_card.json')
 _VARIABLES = 'variables/variables'
 
 
-def verify(path: str, output_dir: str, entries: Sequence[Mapping[str, Any]], record: Record) -> dict[str, Any]:
+def verify(path: str, output_dir: str, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns the step of a run that an export comes from, and a text about it.
 
     Args:
       path: a directory with a model card, or the directory of versions of which the highest counts.
-      entries, record: of the run.
+      entries: the lines of the run.
 
     Raises:
       UsageError: there is no export with a record.
@@ -42,7 +43,7 @@ def verify(path: str, output_dir: str, entries: Sequence[Mapping[str, Any]], rec
         if file_digest(file) != digest:
             raise RunError(f'{file}: was edited: it is not the file that was exported')
     text = f'{directory}: comes from step {step} of the run in {output_dir}, and is the exported model, byte for byte'
-    return {'step': step, 'text': f'{text}; {_compared(directory, quoted, output_dir, step, record)}'}
+    return {'step': step, 'text': f'{text}; {_compared(directory, quoted, output_dir, step)}'}
 
 
 def _card(path):
@@ -64,13 +65,13 @@ def _card(path):
     )
 
 
-def _compared(directory, quoted, output_dir, step, record):
+def _compared(directory, quoted, output_dir, step):
     """Returns a text about the weights of a SavedModel beside those of the kept checkpoint; raises RunError if they differ."""
     variables = os.path.join(directory, _VARIABLES)
     if not tf.io.gfile.exists(f'{variables}.index'):
         return 'its weights were compared with the checkpoint when it was exported, by its outputs'
-    kept = proof.kept(output_dir, record).get(step)
-    if not kept or record.checkpoints[step]['tensors'] != quoted['checkpoint']:
+    kept = checkpoint_steps(output_dir).get(step)
+    if not kept or provenance.tensors_digest(kept) != quoted['checkpoint']:
         return f'the checkpoint of step {step} is no longer kept, so its weights were not compared'
     if differing := proof.compare(variables, kept, only_first=True):
         raise RunError(f'{directory}: its weights differ from those of {kept}: {proof.describe(differing)}')

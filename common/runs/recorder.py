@@ -51,13 +51,12 @@ class _Recorder(tf.train.CheckpointSaverListener):
     def add_start(self):
         """Adds the line of the start; before, that of a checkpoint after whose saving the process was killed."""
         output_dir, options = self._output_dir, self._experiment.options
-        entries = self._entries()
-        record, latest = provenance.record_of(entries), self._experiment.estimator.latest_checkpoint()
+        record, latest = provenance.record_of(self._entries()), self._experiment.estimator.latest_checkpoint()
         made: dict[str, Any] = {'made_by': made_by.of(self._experiment)}
         if not latest:
             if options.warm_start_from:
                 made['warm_start'] = {'from': options.warm_start_from, 'sha256': made_by.warm_start_of(options.warm_start_from)}
-            if entries:
+            if record.checkpoints:
                 made['overwrites'] = True
             self._made_by = provenance.append(output_dir, {'kind': provenance.START, 'step': 0, **made})['digest']
             self._step = None

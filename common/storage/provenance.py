@@ -109,7 +109,7 @@ def read(output_dir: str) -> list[dict[str, Any]]:
         entry = _parsed(line)
         if not _is_valid(entry) or canonical(entry).encode() != line or digest_of(entry) != entry['digest']:
             raise RunError(f'{path}: line {number} was changed: it does not have the digest that it names')
-        if entry['previous'] != before:
+        if entry['previous'] != before or number == 1 and entry['kind'] == CHECKPOINT:
             place = f'line {number} does not follow line {number - 1}' if number > 1 else 'the first line was taken out'
             raise RunError(f'{path}: {place}: lines were put in, taken out, or moved')
         entries.append(entry)
@@ -118,8 +118,11 @@ def read(output_dir: str) -> list[dict[str, Any]]:
 
 
 def _is_valid(entry):
-    needed = {CHECKPOINT: {'tensors', 'made_by'}, START: {'made_by'}, RESUME: {'tensors', 'made_by'}}.get(entry.get('kind'))
-    return needed is not None and {*needed, 'step', 'previous', 'digest'} <= entry.keys() and type(entry['step']) is int
+    kind = entry.get('kind')
+    if kind not in (START, RESUME, CHECKPOINT) or not isinstance(entry.get('made_by'), str if kind == CHECKPOINT else dict):
+        return False
+    has_tensors = kind == START or isinstance(entry.get('tensors'), str)
+    return has_tensors and {'previous', 'digest'} <= entry.keys() and type(entry.get('step')) is int
 
 
 def record_of(entries: list[dict[str, Any]]) -> Record:

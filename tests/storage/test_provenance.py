@@ -71,13 +71,13 @@ def test_a_cut_last_line_is_none_and_the_next_takes_its_place(tmp_path):
 def test_the_record_leaves_out_what_going_back_and_starting_over_left_behind(tmp_path):
     _chain(tmp_path)
     add = lambda **entry: provenance.append(str(tmp_path), entry)  # noqa: E731
-    add(kind='resume', step=10, tensors='t10', made_by='b')
+    add(kind='resume', step=10, tensors='t10', made_by={'b': 1})
     record = provenance.record_of(provenance.read(str(tmp_path)))
     assert sorted(record.checkpoints) == [0, 10]
-    assert provenance.made_by(record, 5) == {'hparams': {'rate': 0.1}} and provenance.made_by(record, 10) == 'b'
-    last = add(kind='start', step=0, made_by='c')
+    assert provenance.made_by(record, 5) == {'hparams': {'rate': 0.1}} and provenance.made_by(record, 10) == {'b': 1}
+    last = add(kind='start', step=0, made_by={'c': 1})
     record = provenance.record_of(provenance.read(str(tmp_path)))
-    assert record.checkpoints == {} and provenance.made_by(record, 10) == 'c' and record.last == last['digest']
+    assert record.checkpoints == {} and provenance.made_by(record, 10) == {'c': 1} and record.last == last['digest']
     assert provenance.read(str(tmp_path / 'none')) == [] and provenance.record_of([]).starts == []
 
 
