@@ -20,7 +20,6 @@ from estimator_trainer.common.storage.provenance import Record
 from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 
 _CURE = '--keep_checkpoint_every=N, or --keep_checkpoint_max=0, keeps those that a verification needs'
-
 _NOTHING_CHANGED = (
     'nothing that is recorded has changed since, so it was not trained so, unless the model draws its own random numbers, of '
     'which a warning tells'
@@ -30,12 +29,16 @@ _NONE = request.Objects()
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """What is verified: a run, its record, and its kept checkpoints {step: path}; script as in `run`."""
+    """What is verified: a run, its record, its kept checkpoints {step: path}, and whether it can be trained from its start.
+
+    script: as in `run`.
+    """
 
     script: str
     output_dir: str
     record: Record
     kept: dict[int, str]
+    from_start: bool
 
 
 def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objects = _NONE) -> dict[str, Any]:
@@ -58,7 +61,7 @@ def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: 
     found = {'run': record.starts[0]['digest'], 'last_line': record.last, 'lines': len(entries)}
     if FLAGS.export:
         return {**found, **exported.verify(FLAGS.export, output_dir, entries)}
-    verified = _Run(script, output_dir, record, proof.kept(output_dir, record))
+    verified = _Run(script, output_dir, record, proof.kept(output_dir, record), _starts_again(record))
     chosen = proof.choose(_intervals(verified), None if FLAGS.intervals == 'all' else int(FLAGS.intervals))
     tf.logging.info('Training again: steps %s.', ', '.join(map(_shown, chosen)))
     data_dir = FLAGS.data_dir if FLAGS['data_dir'].present else None
@@ -84,7 +87,7 @@ def _shown(interval):
 
 def _intervals(verified):
     """Returns the intervals between kept checkpoints; raises UsageError if there are none."""
-    found = proof.intervals([*verified.kept], _starts_again(verified.record))
+    found = proof.intervals([*verified.kept], verified.from_start)
     if not found:
         steps = ', '.join(map(str, verified.kept)) or 'none'
         raise UsageError(
@@ -117,7 +120,7 @@ def _train_again(verified, start, end, stop, data_dir, objects):
     """Returns what training from a step to another again shows; raises RunError if the result differs."""
     output_dir, record, recorded = verified.output_dir, verified.record, verified.kept[end]
     lines = _lines_within(record, start, end)
-    path = None if start == 0 and _starts_again(record) else verified.kept[start]
+    path = None if start == 0 and verified.from_start else verified.kept[start]
     # Where it resumed in between, perhaps with other flags, one process trains in place of the cluster.
     in_cluster = len(lines) == 1 and cluster_rerun.is_possible(output_dir, lines[0]['made_by']['tasks'])
     train = _trained_by_cluster if in_cluster else _trained
@@ -148,14 +151,14 @@ def _trained(verified, path, end, stop, data_dir, objects):
         yield again.directory
         if proof.compare(verified.kept[end], again.checkpoint()):
             with again.opened() as experiment:
-                _warn_of_random_ops(experiment)
+                train_op = _train_op(experiment)
+            warn_of_random_ops(train_op)
 
 
-def _warn_of_random_ops(experiment):
+def _train_op(experiment):
     estimator = experiment.estimator
     with aside(experiment.train_input_fn, estimator.config.tf_random_seed) as (_, batch):
-        spec = estimator.model_fn(batch.features, batch.labels, tf.estimator.ModeKeys.TRAIN, estimator.config)
-    warn_of_random_ops(spec.train_op)
+        return estimator.model_fn(batch.features, batch.labels, tf.estimator.ModeKeys.TRAIN, estimator.config).train_op
 
 
 def _lines_within(record, start, end):

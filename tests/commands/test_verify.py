@@ -1,5 +1,6 @@
 """--schedule=verify proves how a run was made: what was edited, replaced or trained otherwise is named."""
 
+import hashlib
 import json
 import shutil
 import sys
@@ -11,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.commands import api, verify
 from estimator_trainer.common.replay import proof
 from estimator_trainer.common.storage import provenance
+from estimator_trainer.datasets import mnist
 from tests.shared import failed, refused
 
 MODULE = """
@@ -243,6 +245,28 @@ def test_an_export_names_its_step_and_an_edit_is_noticed(output, tmp_path):
     card.write_text('{}')
     assert 'does not say of which run it is' in refused(_verify, output, export=export)
     assert 'has no model_card.json' in refused(_verify, output, export=str(tmp_path / 'none'))
+
+
+def test_swapped_data_is_named(run, trained_run, tmp_path, monkeypatch):
+    output, read_idx = trained_run('alexnet'), mnist.read_idx
+    monkeypatch.setattr(mnist, 'read_idx', lambda name: read_idx(name)[:1000])
+    mnist.prepare(str(tmp_path / 'other'), mnist.get_params())
+    code, result, log = run('--schedule=verify', f'--data_dir={tmp_path / "other"}')
+    assert (code, result) == (1, None) and f'the training data differs from that of the run in {output}' in log.splitlines()[-1]
+
+
+def test_the_initialization_counts_if_the_weights_of_a_warm_start_are_the_same(tmp_path):
+    path = tmp_path / 'weights.keras'
+    path.write_bytes(b'weights')
+    start = {'kind': 'start', 'step': 0, 'warm_start': {'from': str(path), 'sha256': hashlib.sha256(b'weights').hexdigest()}}
+    record = provenance.Record([start], {}, '')
+    assert verify._starts_again(record)
+    path.write_bytes(b'others')
+    assert not verify._starts_again(record)
+    path.unlink()
+    assert not verify._starts_again(record)
+    assert verify._starts_again(provenance.Record([{'kind': 'start', 'step': 0}], {}, ''))
+    assert not verify._starts_again(provenance.Record([{'kind': 'resume', 'step': 0}], {}, ''))
 
 
 def test_intervals_are_chosen_among_all_and_begin_with_the_initialization():
