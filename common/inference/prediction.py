@@ -18,8 +18,8 @@ from estimator_trainer.common.inference.input_files import Entry, InputFiles
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import label_batches, make_input_fn
+from estimator_trainer.common.pipeline.places import sources
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
-from estimator_trainer.common.records import shards
 from estimator_trainer.common.records.elements import INFINITE, iterate, opened
 from estimator_trainer.common.targets import (
     are_several,
@@ -105,7 +105,7 @@ def predict_split(
     if source.has_input_fn():
         yield from _predict_batches(estimator, source, split, checkpoint_path)
         return
-    labels, places = read_labels(source, split), _places(source, split)
+    labels, places = read_labels(source, split), itertools.chain(sources(source, split), itertools.repeat({}))
     with opened(make_input_fn(source, PREDICT, split)) as (session, batches):
         specs = {name: spec for name, spec in batches.element_spec.items() if name != EXAMPLE_ID}
         predictor = Predictor(estimator, specs, checkpoint_path, answers_one=False)
@@ -182,17 +182,6 @@ def _tags_of(label, prediction, metadata):
     if label is None or 'tags' not in metadata or 'tags' not in prediction.values:
         return label
     return [metadata['tags'][number] for number in label[: len(prediction.values['tags'])]]
-
-
-def _places(source, split):
-    """Yields what each example of a split is of, such as {'file', 'record'}, if its files are the user's own; else {}."""
-    if hasattr(source.module, 'places'):
-        yield from source.module.places(split, source.data_dir, source.params)
-    with tf.Graph().as_default():
-        found = shards.find(source.read(split))
-    for path, item in zip(found.paths, found.items) if found and found.are_elsewhere else ():
-        yield from ({'file': path, 'record': number} for number in range(item['count']))
-    yield from itertools.repeat({})
 
 
 def predict_files(

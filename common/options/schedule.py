@@ -16,6 +16,7 @@ class Schedule(typing.NamedTuple):
     is_dry_run: bool = False  # Of at most a few steps, whose weights are not kept.
     needs_checkpoint: bool = False
     reports: bool = False  # On what the training has evaluated.
+    looks_back: bool = False  # At the data of the training.
 
 
 SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
@@ -52,6 +53,11 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
         'verify': Schedule(
             'trains some intervals between kept checkpoints again, and compares them: proves how a run, or an export, was made',
             needs_checkpoint=True,
+        ),
+        'seen': Schedule(
+            'counts the records that the steps up to --step used, by epoch and class, or lists the steps that used --record',
+            needs_checkpoint=True,
+            looks_back=True,
         ),
         'describe': Schedule('prints a summary of the data, if the dataset has one, and trains nothing'),
         'status': Schedule('prints what the runs in --runs, or the one in --output_dir, do, or how they ended'),

@@ -14,6 +14,7 @@ from estimator_trainer.common.options.values import (
     check_png,
     check_splits,
     parse_names,
+    parse_step,
     parse_steps,
     regular_expression,
 )
@@ -377,6 +378,24 @@ class Options:
         check=check_png,
         schedules=('predict',),
         traits=PATH | NOT_IN_TRIALS,
+    )
+
+    step: str = flag(
+        '',
+        'A step, such as 1234, or several, from the first to the last: 1200:1234. Records are counted up to that step, or in '
+        'these.',
+        default_text='all of the run',
+        group='Past steps',
+        check=parse_step,
+        schedules=('seen',),
+        traits=NOT_IN_TRIALS,
+    )
+    record: str = flag(
+        '',
+        'The record whose steps to list: FILE:17, the line of a table or a text, from 1 on, or the number in a TFRecord file, '
+        'from 0 on; the file of a picture; or train:17, the number in a split, from 0 on.',
+        schedules=('seen',),
+        traits=NOT_IN_TRIALS,
     )
 
     format: Sequence[str] = flag(

@@ -23,6 +23,19 @@ def parse_steps(text: str) -> tuple[int, int]:
     return int(steps[1]), int(steps[2])
 
 
+def parse_step(text: str) -> tuple[int, int]:
+    """Returns the first and the last of the steps of --step, such as 1234, or 1200:1234; step 1 is the first of a run.
+
+    Raises:
+      UsageError: the text is of neither form.
+    """
+    found = re.fullmatch(r'(\d{1,18})(?::(\d{1,18}))?', text, re.ASCII)
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    if not 1 <= first <= last:
+        raise UsageError(f'--step={text} is neither a step, from 1 on, such as 1234, nor the first and the last, as 1200:1234')
+    return first, last
+
+
 def parse_names(items: Sequence[str]) -> list[tuple[str, str]]:
     """Returns the pairs (name in the checkpoint, name in the model) of --warm_start_names.
 

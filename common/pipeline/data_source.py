@@ -6,6 +6,7 @@ import dataclasses
 import types
 from typing import Any
 
+import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
@@ -65,6 +66,11 @@ class DataSource:
           UsageError: there is no such split, or the module returns something else.
           RunError: the split cannot be read.
         """
+        records = self.read_whole(split)
+        return records if self.has_own_folds() else fold.in_fold(records, split, self.recorded)
+
+    def read_whole(self, split: str) -> tf2.data.Dataset:
+        """Returns what `read` does, without dividing it into folds; the split eval is then part of the training split."""
         flag = f'--dataset={self.params.dataset}'
         try:
             with self._finding(split):
@@ -74,7 +80,17 @@ class DataSource:
             raise RunError(f'{flag}: read(): the split {split} in {self.data_dir} cannot be read: {in_a_line(error)}') from None
         if not isinstance(records, tf2.data.Dataset):
             raise UsageError(f'{flag}: read() must return a tf.data.Dataset, not {describe(records)}')
-        return records if self.has_own_folds() else fold.in_fold(records, split, self.recorded)
+        return records
+
+    def in_whole(self, split: str, numbers: np.ndarray) -> tuple[str, np.ndarray]:
+        """Returns the split of `read_whole` and the numbers there, int64 [n], of records of a split."""
+        if self.has_own_folds():
+            return split, numbers
+        return fold.source_of(split, self.params), fold.in_whole(numbers, split, self.params)
+
+    def in_part(self, split: str, numbers: np.ndarray) -> np.ndarray:
+        """Returns the numbers in a split of those records that are in it, given their numbers in the split of `in_whole`."""
+        return numbers if self.has_own_folds() else fold.in_part(numbers, split, self.params)
 
     def has_own_folds(self) -> bool:
         """Whether the module divides its examples by the hyper-parameters folds and fold."""

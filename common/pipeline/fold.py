@@ -1,5 +1,6 @@
 """The folds of a dataset whose module has none of its own: by the numbers of its training records."""
 
+import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
@@ -44,6 +45,27 @@ def in_fold(records: tf2.data.Dataset, split: str, params: HParams) -> tf2.data.
         return chosen
     held_out = (count - params.fold) // params.folds + 1
     return chosen.apply(tf.data.experimental.assert_cardinality(held_out if is_held_out else count - held_out))
+
+
+def in_whole(numbers: np.ndarray, split: str, params: HParams) -> np.ndarray:
+    """Returns the numbers, among the records of `source_of`, of records of a split: int64 [n], as the given ones."""
+    if not params.folds or split not in (_EVAL, params.train_split):
+        return numbers
+    if split == _EVAL:
+        return numbers * params.folds + params.fold - 1
+    block, place = np.divmod(numbers, params.folds - 1)
+    return block * params.folds + place + (place >= params.fold - 1)
+
+
+def in_part(numbers: np.ndarray, split: str, params: HParams) -> np.ndarray:
+    """Returns the numbers in a split of those of the records with these numbers, int64 [n], that are in it: see `in_whole`."""
+    if not params.folds or split not in (_EVAL, params.train_split):
+        return numbers
+    block, place = np.divmod(numbers, params.folds)
+    is_held_out = place == params.fold - 1
+    if split == _EVAL:
+        return block[is_held_out]
+    return (numbers - block - (place >= params.fold))[~is_held_out]
 
 
 def _count(records):

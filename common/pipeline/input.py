@@ -91,11 +91,11 @@ def _training_batches(source, records, num_examples, cache, is_part, share, labe
     if files and cache and parsed_size(source, files, share.count) > 0:
         parse_all = functools.partial(_parse_all, source, files)
         return batches_of_shards(records, files, params, cache, start, read, parse_all, labels)
-    records = _in_order(source, records, files, num_examples, cache, start, read, labels)
+    records = in_order(source, records, files, num_examples, cache, start, read, labels)
     if source.parses_batches():
         examples_of_all = params.batch_size * (share.count if share.has_whole_batches else 1)
         return _parse_batches(source, ModeKeys.TRAIN, records, examples_of_all, start + read.index)
-    examples = _parse_each(source, ModeKeys.TRAIN, records, read.positions(start, params.batch_size))
+    examples = parse_each(source, ModeKeys.TRAIN, records, read.positions(start, params.batch_size))
     if not params.group_by_length:
         return batch_examples(examples, share.size(params.batch_size), True)
     if not has_variable_shapes(examples):
@@ -103,8 +103,27 @@ def _training_batches(source, records, num_examples, cache, is_part, share, labe
     return group_by_length(examples, params, share)
 
 
-def _in_order(source, records, files, num_examples, cache, start, share, labels):
-    """Returns the records in training order, from a position on: in batches for `parse_batch`, else one by one."""
+def in_order(
+    source: DataSource,
+    records: tf.data.Dataset,
+    files: shards.Shards | None,
+    num_examples: int,
+    cache: bool,
+    start: tf.Tensor,
+    share: Share,
+    labels: np.ndarray | None,
+) -> tf.data.Dataset:
+    """Returns the records in training order, from a position on: in batches for `parse_batch`, else one by one.
+
+    Args:
+      records: all that are trained on.
+      files: their Shards, or None.
+      num_examples, cache, share, labels: as for `make_input_fn`.
+      start: the position, see `order.position`.
+
+    Raises:
+      UsageError: records that come as a stream cannot be oversampled.
+    """
     params = source.params
     if files:
         batches = batches_of_shards(records, files, params, cache, start, share, labels=labels)
@@ -176,7 +195,7 @@ def parsed_batches(source: DataSource, mode: str, records: tf.data.Dataset, batc
     batch_size = batch_size or source.params.eval_batch_size
     if source.parses_batches():
         return _parse_batches(source, mode, records.batch(batch_size), batch_size, 0)
-    return batch_examples(_parse_each(source, mode, records, WHOLE.positions(0, 1)), batch_size, False)
+    return batch_examples(parse_each(source, mode, records, WHOLE.positions(0, 1)), batch_size, False)
 
 
 def label_batches(source: DataSource, records: tf.data.Dataset, batch_size: int = 0) -> tf.data.Dataset:
@@ -218,7 +237,8 @@ def _of_any_batch(spec):
     return tf2.TensorSpec([None, *spec.shape[1:]], spec.dtype) if dense else spec
 
 
-def _parse_each(source, mode, records, positions):
+def parse_each(source: DataSource, mode: str, records: tf.data.Dataset, positions: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns the parsed records; positions are those for `example_seed`."""
     return tf.data.Dataset.zip((positions, records)).map(parser(source, mode), tf.data.AUTOTUNE)
 
 

@@ -110,6 +110,13 @@ def fits_cache(source: DataSource, num_examples: int, num_readers: int = 1) -> b
     return fits
 
 
+def is_picked(source: DataSource, num_examples: int) -> bool:
+    """Whether the batches of records without files are gathered from memory, which changes their order: see `picks_batches`."""
+    if num_examples == INFINITE:
+        return False
+    return _memory_needed(_measure(source, num_examples, 1), num_examples, source.params).is_decided_by_data
+
+
 class _MemoryNeeded(typing.NamedTuple):
     """Bytes that training needs: for the records of its shuffle buffer, and to keep all of them in memory.
 

@@ -12,6 +12,7 @@ from estimator_trainer.common.options.values import MAX_STEPS
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.length_groups import WINDOW
 from estimator_trainer.common.pipeline.size import count_examples
+from estimator_trainer.hparams.build import HParams
 
 _MANY = 30  # Checkpoints of a run.
 
@@ -43,7 +44,8 @@ def measure(source: DataSource, options: Options) -> RunLength:
     if source.has_input_fn():
         train_steps = 1 if schedule.is_dry_run or not (schedule.trains or schedule.follows) else _given_steps(params)
     elif schedule.trains or schedule.follows:
-        num_examples = count_examples(source, params.train_split, _needed_examples(params, schedule))
+        is_short = schedule.is_dry_run or schedule.follows and params.train_steps
+        num_examples = count_examples(source, params.train_split, 1 if is_short else needed_examples(params))
         if not schedule.is_dry_run:
             train_steps = _train_steps(params, num_examples)
     epoch_steps = _epoch_steps(params, num_examples)
@@ -59,7 +61,7 @@ def measure(source: DataSource, options: Options) -> RunLength:
             'such as %d, is faster.',
             *(save_steps, train_steps // save_steps, math.ceil(train_steps / 10)),
         )
-    trained_examples = _trained_examples(num_examples, params, options)
+    trained_examples = of_batches(num_examples, params, options.overfit_batches)
     return RunLength(num_examples, trained_examples, train_steps, save_steps, options.eval_every_steps or save_steps)
 
 
@@ -77,10 +79,8 @@ def _warn_of_few(params, num_examples):
     )
 
 
-def _needed_examples(params, schedule):
+def needed_examples(params: HParams) -> int | None:
     """Returns the number of examples that training may read, with the shuffle buffer; None if epochs determine it."""
-    if schedule.is_dry_run or schedule.follows and params.train_steps:
-        return 1
     if not params.train_steps:
         return None
     # Grouping by length reads entire windows.
@@ -102,10 +102,11 @@ def _train_steps(params, num_examples):
     return steps
 
 
-def _trained_examples(num_examples, params, options):
-    if not options.overfit_batches:
+def of_batches(num_examples: int, params: HParams, overfit_batches: int) -> int:
+    """Returns the number of the examples that training takes in an epoch, those of the first --overfit_batches."""
+    if not overfit_batches:
         return num_examples
-    wanted = min(options.overfit_batches * params.batch_size, MAX_STEPS)
+    wanted = min(overfit_batches * params.batch_size, MAX_STEPS)
     return wanted if num_examples < 0 else min(wanted, num_examples)  # Negative: infinite, or more than needed.
 
 

@@ -54,7 +54,9 @@ def run(
     on_metrics: Callable[[dict[str, Any]], None] | None = None,
     kept: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> Any:
-    """Runs the schedule of the options, saves its result in results.json, and returns it; a summary of the data is text.
+    """Runs the schedule of the options, and returns its result; a summary of the data is text.
+
+    Saves the result in results.json, unless the schedule only looks back.
 
     In a cluster, chief and workers train together, parameter servers, if any, hold the variables, and an evaluator evaluates
     the checkpoints; the chief runs other schedules alone. Workers and parameter servers do not use the output_dir.
@@ -111,7 +113,7 @@ def run(
                 projector.show(experiment.evaluators[0])
         task.leave()
         if not (cluster and cluster.addresses.get(EVALUATOR) and schedule.trains):  # Otherwise the evaluator writes them.
-            if result:  # A server has none.
+            if result and not schedule.looks_back:  # A server has none.
                 run_dir.save_results(output_dir, result)
     return result
 
@@ -207,6 +209,7 @@ def _begin(experiment, options, back_to, text, kept, history, step):
     if text:
         run_dir.save_summary(output_dir, text)
     kept = {**kept, saved_flags.PARALLELISM: parallelism.of(experiment.options)}
+    kept[saved_flags.ASYNCHRONOUS] = experiment.task.batch_parts < experiment.task.count
     if not step or step < experiment.train_steps:
         (saved_flags.update if step else saved_flags.save)(output_dir, kept, experiment.task.full_count)
         overrides.save(experiment.source.params, history, run_dir.hparams_path(output_dir))
@@ -232,7 +235,8 @@ def _with_data(source, saved, options):
 def _reads_data(options):
     """Whether a run reads splits of its dataset."""
     schedule = SCHEDULES[options.schedule]
-    return schedule.trains or (schedule.evaluates or schedule.predicts) and not options.input or options.quantize == 'int8'
+    is_of_split = (schedule.evaluates or schedule.predicts) and not options.input
+    return schedule.trains or schedule.looks_back or is_of_split or options.quantize == 'int8'
 
 
 def _history(params, output_dir, names, compare, back_to):

@@ -84,6 +84,17 @@ def save(output_dir: str, source: DataSource, is_resumed: bool) -> None:
     write_json(dataset_path(output_dir), {**value, 'checksum': _checksum(value)})
 
 
+def check_same(source: DataSource, output_dir: str) -> None:
+    """Raises RunError if the training records of a dataset, which is prepared, differ from those of the run."""
+    saved = load(output_dir)
+    with tf.Graph().as_default():
+        files = _files(source)
+    if saved and saved.sha256 and files and files.sha256 != saved.sha256:
+        raise RunError(
+            f"--dataset={source.params.dataset}: the training data, in {files.directory}, differs from the run's: restore it"
+        )
+
+
 def _files(source):
     """Returns the Shards of the training records; None if they are not in files of the framework."""
     return None if source.has_input_fn() else shards.find(source.read(source.params.train_split))

@@ -18,6 +18,7 @@ from estimator_trainer.hparams.comparison import differences
 DATA_DIR = 'data_dir'  # An absolute path; that in dataset.json counts, once the run has it.
 LOCAL_CLUSTER = 'local_cluster'  # The flag of the process that started the tasks; '' if none did.
 PARALLELISM = 'parallelism'  # The towers and threads that were chosen, see common/runs/parallelism.py.
+ASYNCHRONOUS = 'asynchronous'  # Whether each task of the cluster took batches of its own.
 REPLACED = 'replaced_defaults'  # Default hyper-parameters, {name: value}, in whose place the run began with other values.
 
 
@@ -25,7 +26,7 @@ def save(output_dir: str, kept: Mapping[str, Any], num_tasks: int) -> None:
     """Writes the file for a run that begins.
 
     Args:
-      kept: the flags of Trait.KEPT, DATA_DIR, LOCAL_CLUSTER, REPLACED and, once it is chosen, PARALLELISM.
+      kept: the flags of Trait.KEPT, DATA_DIR, LOCAL_CLUSTER, REPLACED and, once known, PARALLELISM and ASYNCHRONOUS.
       num_tasks: number of processes that train.
     """
     write_json(flags_path(output_dir), {**kept, 'num_tasks': num_tasks})

@@ -20,6 +20,7 @@ from estimator_trainer.common.runs.find_learning_rate import find_learning_rate
 from estimator_trainer.common.runs.inference_schedules import predict
 from estimator_trainer.common.runs.recorder import recording
 from estimator_trainer.common.runs.report import report
+from estimator_trainer.common.runs.seen import seen
 from estimator_trainer.common.runs.serve_schedule import serve
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_dir
 from estimator_trainer.common.storage.metrics import (
@@ -252,6 +253,7 @@ RUN: Mapping[str, Callable[..., dict[str, Any]]] = {
         export,
         serve,
         report,
+        seen,
         find_learning_rate,
         dry_run,
     )
