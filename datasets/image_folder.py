@@ -11,6 +11,7 @@ to recognize most objects, and a tenth of the work of 224 pixels.
 import collections
 from collections.abc import Iterator
 import functools
+import itertools
 import os
 from typing import Any
 
@@ -242,14 +243,23 @@ def _check_trained(folders, data_dir, params):
         )
 
 
-def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, int]]:
-    """Yields the 'height' and 'width' of each picture of a split with masks, upright, in its order; nothing of others."""
-    if not is_segmentation(params.metadata):
-        return
+def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
+    """Yields the file of each picture of a split; with masks, also its 'height' and 'width', upright."""
+    folders = _scan(params)
+    directory, name = _directory(data_dir, folders), folders.find_split(split, params.train_split)
+    unreadable = FileList(os.path.join(directory, 'unreadable.txt')).paths()
+    paths = [os.path.join(folders.root, file.path) for file in folders.splits[name]]
+    own_masks = [os.path.join(folders.root, file.mask) for file in folders.splits[name]]
+    numbers = records.kept(directory, name, [unreadable.isdisjoint(pair) for pair in zip(paths, own_masks)])
+    sizes = _sizes(split, data_dir, params) if is_segmentation(params.metadata) else itertools.repeat({})
+    for number, size in zip(numbers, sizes):
+        yield {'file': paths[number], **size}
 
+
+def _sizes(split, data_dir, params):
     def make():
-        records = read(split, data_dir, params).batch(_BATCH)
-        return records.map(lambda serialized: tf.io.parse_example(serialized, stored_pictures.SIZES))
+        serialized = read(split, data_dir, params).batch(_BATCH)
+        return serialized.map(lambda examples: tf.io.parse_example(examples, stored_pictures.SIZES))
 
     for batch in elements.elements(make):
         for values in zip(*batch.values()):

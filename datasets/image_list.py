@@ -52,6 +52,12 @@ def prepare(data_dir: str, params: HParams) -> None:
     table.prepare(data_dir, params)
 
 
+def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
+    """Yields what `table.places` does; nothing if rows may be missing for their pictures."""
+    if not params.max_bad_share:
+        yield from table.places(split, data_dir, params)
+
+
 def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns 'image', float32 [image_size, image_size, num_channels] in [0, 1], and what `example_parser.parse` does.
 

@@ -136,11 +136,12 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
 
 
 def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
-    """Yields the file and the line, or the row, of each example of a split."""
+    """Yields the file and the line, or the row, of each example of a split; also the picture, if a column names it."""
     name, path = _given(params)
     file = find_split(split, name, path, _files(params)).with_moved(metadata(data_dir, params))
-    table = _open(file.path, params)
-    yield from places_in_table(file, file.name_of(split), table, make_encoder(table, params.metadata, has_labels=True))
+    table, images = _open(file.path, params), of_kind(params.metadata['columns'], IMAGE)
+    encode = make_encoder(table, params.metadata, has_labels=True)
+    yield from places_in_table(file, file.name_of(split), table, encode, images[0]['name'] if images else None)
 
 
 def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:

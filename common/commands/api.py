@@ -465,6 +465,24 @@ class Run:
             FLAGS, objects = self._settings.to_flags(fixed, {})
             return verification.run(trainer.SCRIPT, FLAGS, stop, objects)
 
+    def seen(self, step: int | str | None = None, record: str | None = None) -> dict[str, Any]:
+        """Counts the training records that steps used, by epoch and class, or lists the steps that used one; trains nothing.
+
+        Args:
+          step: up to which to count; or the first step and the last one, such as '1200:1234'; by default all of the run.
+          record: a text such as 'rows.csv:17', 'cats/1.jpg' or 'train:17', as for --record.
+
+        Returns:
+          global_step, the last one; examples, the number of uses; records, the number of records used at least once, and
+          unseen, that of the others; classes, {name: examples}; epochs, a list of {'epoch', 'examples', 'classes'}. With
+          record: its name, 'record'; its 'place'; 'steps', the steps that used it; and the 'epochs' of these.
+
+        Raises:
+          UsageError, RunError: there is no such step or record, or the order of the records is unknown.
+        """
+        given = {'step': None if step is None else str(step), 'record': record}
+        return self._execute({'schedule': 'seen', **given}, {})
+
     def _execute(self, fixed, options, on_metrics=None):
         try:
             with naming_arguments(), StopInProgram() as stop:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 import functools
 import os
+import re
 import threading
 from typing import Any
 
@@ -42,6 +43,14 @@ class FileList:
             return []
         with tf.io.gfile.GFile(self.path, 'rb') as file:
             return sorted(map(os.fsdecode, {*file.read().splitlines()}))
+
+    def paths(self) -> set[str]:
+        """Returns the paths of the pictures, and other texts that are none."""
+        if not tf.io.gfile.exists(self.path):
+            return set()
+        with tf.io.gfile.GFile(self.path, 'rb') as file:
+            lines = map(os.fsdecode, file.read().splitlines())
+            return {line[: colon.start()] for line in lines for colon in re.finditer(': ', line)}
 
 
 class Pictures(Sequence):

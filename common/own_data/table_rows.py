@@ -55,11 +55,15 @@ def _parts(file, table, encode, max_rows):
         yield count, found, encoded.faults.values()
 
 
-def places_in_table(file: SplitFile, split: str, table: Table, encode: Encode) -> Iterator[dict[str, Any]]:
-    """Yields {'file', 'line'} of each example of a split, or 'row'."""
+def places_in_table(
+    file: SplitFile, split: str, table: Table, encode: Encode, pictures: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yields {'file', 'line'} of each example of a split, or 'row'; also 'picture' from the column of this name."""
     for block, _, encoded in ahead(_encoded(table, encode)):
-        for index in encoded.indices[_chosen(file, split, block, encoded)]:
-            yield {'file': file.path, table.unit: block.line(int(index))}
+        names = block.columns[table.header.index(pictures)] if pictures else None
+        for index in encoded.indices[_chosen(file, split, block, encoded)].tolist():
+            picture = {} if names is None else {'picture': names[index].as_py()}
+            yield {'file': file.path, table.unit: block.line(index), **picture}
 
 
 def _encoded(table, encode, max_rows=None):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 import contextlib
+import itertools
 import numbers
 import os
 from typing import Any
@@ -137,6 +138,17 @@ def is_written(directory: str, fingerprint: str | None = None) -> bool:
     found = manifest.exists(directory) and (fingerprint is None or manifest.fingerprint(directory) == fingerprint)
     (_seen_unwritten.discard if found else _seen_unwritten.add)(directory)
     return found
+
+
+def kept(directory: str, split: str, are_kept: Sequence[bool]) -> list[int]:
+    """Returns the numbers of the examples of a split's records, in their order.
+
+    Args:
+      are_kept: whether each example of the sequence that `write` was given has become a record, rather than None.
+    """
+    shards = len(manifest.load(directory, split)['files'])
+    in_shards = [[number for number in range(shard, len(are_kept), shards) if are_kept[number]] for shard in range(shards)]
+    return [number for turn in itertools.zip_longest(*in_shards) for number in turn if number is not None]
 
 
 def read(directory: str, split: str) -> tf.data.Dataset:
