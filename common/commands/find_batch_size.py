@@ -45,8 +45,7 @@ def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: 
     with tempfile.TemporaryDirectory() as directory:
         build.save(params, path := os.path.join(directory, 'hparams.json'))
         given.append(f'--hparams_set={path}')
-        server = forks.Server([script, 'batch_trials']) if forks.can_fork() else None
-        with server or contextlib.nullcontext():
+        with forks.make_server([script, 'batch_trials']) or contextlib.nullcontext() as server:
             begin = starter([script, 'batch_trials'], (), server)
 
             def try_size(size):

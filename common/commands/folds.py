@@ -112,7 +112,7 @@ def _train(script, FLAGS, directory, stop, objects):
         folds.save(directory, FLAGS.folds, {**params, **same}, _kept(FLAGS), objects.hparams)
         given = [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}']
         given += flags.arguments(FLAGS, but_for=Trait.SET_IN_TRIALS | Trait.NOT_IN_TRIALS)
-        with forks.Server([script, 'trials']) if forks.can_fork() else contextlib.nullcontext() as server:
+        with forks.make_server([script, 'trials', 'ending']) or contextlib.nullcontext() as server:
             folds.FoldRunner(starter([script], (), server), given, params, directory, FLAGS.folds).train(FLAGS.jobs, stop)
         results = read_results(directory, FLAGS.folds)
         fold_table.save(results, directory)

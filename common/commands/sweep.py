@@ -96,7 +96,7 @@ def run(FLAGS: absl_flags.FlagValues, stop: 'StopOnSignal', server: forks.Server
 
 def trials_server() -> forks.Server | None:
     """Returns the server that forks trials; None if this system has no forks. It imports TensorFlow while this process does."""
-    return forks.Server([trainer.SCRIPT, 'trials']) if forks.can_fork() else None
+    return forks.make_server([trainer.SCRIPT, 'trials'])
 
 
 def load_request() -> Any:

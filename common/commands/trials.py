@@ -9,11 +9,13 @@ from estimator_trainer.common.sweep import forks
 
 
 def main(argv: list[str]) -> int:
-    """Forks trainers until the sweep ends, and returns 0; in each fork, runs the trainer and returns its exit code."""
-    del argv
+    """Forks trainers until the sweep or the folds end, and returns 0; in each fork, runs the trainer and returns its exit code.
+
+    If the sweep is killed, its trainers go on; with the argument `ending`, as for folds, they end.
+    """
     command.import_tensorflow()
     import_all()
-    flags = forks.serve()
+    flags = forks.serve(outlive='ending' not in argv)
     if flags is None:
         return 0
     draw_own_numbers()

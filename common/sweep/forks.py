@@ -123,10 +123,18 @@ def can_fork() -> bool:
     return True
 
 
-def serve() -> list[str] | None:
+def make_server(arguments: Sequence[str]) -> Server | None:
+    """Returns a `Server` of a script and its arguments; None if this system has no forks."""
+    return Server(arguments) if can_fork() else None
+
+
+def serve(outlive: bool = False) -> list[str] | None:
     """Forks a process for each request of the `Server` at stdin, and returns there the request's arguments; None at its end.
 
     The calling process must have no threads but those that their library restarts in a fork.
+
+    Args:
+      outlive: whether the forks go on if the program of the `Server` is killed; else they get SIGTERM.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, processes.SIGNALS)  # They are for the forks, not for their server.
     running: dict[int, tuple[int, socket.socket]] = {}  # By the descriptor of a fork: its number, and its connection.
@@ -139,6 +147,8 @@ def serve() -> list[str] | None:
                 continue
             request, received, _, _ = socket.recv_fds(control, _MAX_BYTES, _MAX_DESCRIPTORS)
             if not request:
+                for descriptor in () if outlive else running:
+                    _terminate(descriptor)
                 return None
             theirs, log = socket.socket(fileno=received[0]), received[1]
             if not (number := os.fork()):

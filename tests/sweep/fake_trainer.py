@@ -9,7 +9,7 @@ import time
 from estimator_trainer.common.sweep import forks
 
 if sys.argv[1:] == ['trials']:
-    sys.argv[1:] = forks.serve() or sys.exit()
+    sys.argv[1:] = forks.serve(outlive=True) or sys.exit()
 flags = dict(flag.removeprefix('--').split('=', 1) for flag in sys.argv[1:])
 with open(flags['hparams_set']) as file:
     rate = json.load(file)['learning_rate']

@@ -1,9 +1,13 @@
 """Forks of a server: what they get, how they end, and what remains."""
 
+import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
+from estimator_trainer.common import processes
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.sweep import forks
 from tests.cluster.tasks import wait_until
@@ -88,6 +92,32 @@ def test_forks_end_with_a_killed_server_and_no_other_starts(server, tmp_path):
     assert fork.wait() == -signal.SIGTERM  # Nobody knows the code.
     with pytest.raises(RunError, match='no process can be started: was killed by SIGKILL$'):
         server.start([''], str(tmp_path / 'log.txt'))
+
+
+@pytest.mark.parametrize('outlive', [False, True])
+def test_forks_end_with_a_killed_program_unless_they_outlive_it(tmp_path, outlive):
+    (tmp_path / 'script.py').write_text(SCRIPT.replace('serve()', f'serve(outlive={outlive})'))
+    ended = tmp_path / 'ended'
+    code = f'signal.signal(signal.SIGTERM, lambda *_: (open({str(ended)!r}, "w"), sys.exit())); '
+    code += f'open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid())); time.sleep(1000)'
+    program = f"""
+import sys, time
+sys.path.insert(0, {ROOT!r})
+from estimator_trainer.common.sweep import forks
+with forks.Server([{str(tmp_path / 'script.py')!r}]) as server:
+    server.start([{code!r}], {str(tmp_path / 'log.txt')!r})
+    print(server._process.pid, flush=True)
+    time.sleep(1000)
+"""
+    with subprocess.Popen([sys.executable, '-c', program], stdout=subprocess.PIPE, text=True) as process:
+        server_pid = int(process.stdout.readline())
+        wait_until(lambda: (tmp_path / 'pid').exists() and (tmp_path / 'pid').read_text())
+        process.kill()
+    wait_until(lambda: processes.start_of(server_pid) is None)
+    if outlive:
+        assert not ended.exists()
+        os.kill(int((tmp_path / 'pid').read_text()), signal.SIGTERM)
+    wait_until(ended.exists)
 
 
 def test_an_error_of_the_server_is_named(tmp_path):

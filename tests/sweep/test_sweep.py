@@ -300,11 +300,11 @@ def test_each_flag_that_changes_results_is_one_on_which_trials_agree(command):
 
 
 def test_a_forked_trainer_draws_its_own_random_numbers(execute, monkeypatch):
-    monkeypatch.setattr(forks, 'serve', lambda: ['--version'])
+    monkeypatch.setattr(forks, 'serve', lambda **_: ['--version'])
     monkeypatch.setattr(sys, 'argv', ['pytest'])
     np.random.seed(0)
     expected = np.random.RandomState(0).rand()
     assert execute(trials.main, ['trials.py'])[0] == 0 and sys.argv == ['trainer.py', '--version']
     assert np.random.rand() != expected
-    monkeypatch.setattr(forks, 'serve', lambda: None)
+    monkeypatch.setattr(forks, 'serve', lambda **_: None)
     assert execute(trials.main, ['trials.py']) == (0, None, '')
