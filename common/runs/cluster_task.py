@@ -23,6 +23,7 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import dumps
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import Options, names_with
+from estimator_trainer.common.runs.experiment import check_batch
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import checkpoints, run_dir
 from estimator_trainer.common.storage.status import State
@@ -100,9 +101,14 @@ class Gathered:
 
 
 def gather(cluster: ClusterConfig, params: HParams, options: Options, output_dir: str) -> Gathered | None:
-    """Returns who trains; None if the others have finished without this task. Errors as of Assembly.form."""
-    run_dir.ensure_writable(output_dir)
+    """Returns who trains; None if the others have finished without this task.
+
+    Raises:
+      UsageError: a batch has no example for each tower of all tasks, which may come later; or as of Assembly.form.
+    """
     count = len(cluster.trainers)
+    check_batch(params, count, len(tower_devices(options)))
+    run_dir.ensure_writable(output_dir)
     needed = options.min_tasks
     if not locks.are_supported(output_dir) and needed <= count // 2:
         raise UsageError(

@@ -32,6 +32,7 @@ from estimator_trainer.common.training import exact_program
 from estimator_trainer.common.training.parallel import tower_devices
 from estimator_trainer.common.training.session_config import make_session_config
 from estimator_trainer.common.training.training import Training
+from estimator_trainer.hparams.build import HParams
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -99,7 +100,7 @@ def make_experiment(
     towers = len(tower_devices(options))
     share = Share(task.index, task.count, has_whole_batches=task.batch_parts < task.count)
     length = measure(source, options)
-    counts = _counted(source, options, lambda: _check_batch(params, task.batch_parts, towers, is_resumed))
+    counts = _counted(source, options, lambda: check_batch(params, task.batch_parts, towers, is_resumed))
     objective = parse_objective(options.best_metric)
     train_input_fn, plain_input_fn = _train_input_fns(source, options, length.trained_examples, share, task)
     if schedule.trains and not is_resumed:
@@ -183,7 +184,8 @@ def _make_evaluators(estimator, source, objective, options, counts, towers):
     return evaluators
 
 
-def _check_batch(params, tasks, towers, is_resumed):
+def check_batch(params: HParams, tasks: int, towers: int, is_resumed: bool = False) -> None:
+    """Raises UsageError if a batch has no example for each tower of each task; towers may be 0."""
     flag = 'override_hparams' if is_resumed and tasks == 1 else 'hparams'  # A cluster cannot resume with another batch_size.
     shares = tasks * max(towers, 1)
     if params.batch_size < shares:

@@ -101,11 +101,16 @@ def gather(tmp_path):
     """Gathers worker 0 of three: gather(flag=value) -> Gathered."""
     cluster = ClusterConfig(addresses(worker=3), 'worker', 0)
 
-    def call(**flags):
+    def call(batch_size=12, **flags):
         flags = {'min_tasks': 1, 'cluster_timeout': 0.1, **flags}
-        return cluster_task.gather(cluster, HParams({'batch_size': 12}), Options(**flags), str(tmp_path))
+        return cluster_task.gather(cluster, HParams({'batch_size': batch_size}), Options(**flags), str(tmp_path))
 
     return call
+
+
+def test_a_batch_must_have_an_example_for_each_task_even_if_one_begins_alone(gather):
+    assert refused(gather, batch_size=2) == 'batch_size=2 is too small for 3 tasks: use --hparams=batch_size=3, or fewer tasks'
+    assert refused(gather, batch_size=5, num_towers=2).startswith('batch_size=5 is too small for 3 tasks of 2 towers')
 
 
 def test_without_locks_more_than_half_must_train(gather, monkeypatch):
