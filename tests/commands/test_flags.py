@@ -97,7 +97,8 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
         (
             Trait.NOT_IN_TRIALS,
             """schedule override_hparams from_step checkpoint eval_timeout input predict_split predictions visualize
-            local_cluster min_tasks restarts runs watch overwrite format quantize port host folds intervals export step record""",
+            local_cluster min_tasks restarts runs watch overwrite format quantize port host folds intervals export step
+            record""",
         ),
     ],
 )
