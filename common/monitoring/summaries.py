@@ -12,6 +12,7 @@ import tqdm
 from estimator_trainer.common.monitoring.status_file import StatusFile
 from estimator_trainer.common.monitoring.times import LOGGING, Times
 from estimator_trainer.common.storage import history
+from estimator_trainer.common.storage.metrics_table import STEP_LOSS
 from estimator_trainer.hparams.build import HParams
 
 
@@ -128,7 +129,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         self._writer.add_summary(
             tf.Summary(value=[tf.Summary.Value(tag=tag, simple_value=value) for tag, value in shown.items()]), self._step
         )
-        self._record({'loss': mean, **metrics}, _find(summary, 'learning_rate'), speed)
+        self._record({'loss': mean, **metrics}, loss, _find(summary, 'learning_rate'), speed)
         if self._on_metrics:
             values = {name: float(value) for name, value in {'loss': loss, **scalars}.items()}
             self._on_metrics({'global_step': int(self._step), 'train': values})
@@ -156,10 +157,10 @@ class TrainingSummaries(tf.train.SessionRunHook):
             progress.append(f'{tqdm.tqdm.format_interval(speed.seconds_left)} left')
         tf.logging.info(', '.join([f'loss = {mean!s}, step = {self._step - 1}{since}', *progress]))
 
-    def _record(self, metrics, learning_rate, speed):
+    def _record(self, metrics, loss, learning_rate, speed):
         """Writes a row of metrics.csv, and the status."""
         step, examples_per_second = int(self._step), speed and speed.scalars.get('examples/sec')
-        numbers = {**metrics, 'learning_rate': learning_rate, 'examples/sec': examples_per_second}
+        numbers = {**metrics, 'learning_rate': learning_rate, 'examples/sec': examples_per_second, STEP_LOSS: str(loss)}
         history.add_training(self._output_dir, self._length.params.train_split, step, numbers)
         self._status.log(step, metrics, examples_per_second, speed and speed.seconds_left, learning_rate)
 

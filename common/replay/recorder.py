@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.plugins.estimator_contract import wrap_model_fn
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.schedules import train
-from estimator_trainer.common.training.saving import NotFinite
+from estimator_trainer.common.training.loss_watch import NotFinite
 
 
 @dataclasses.dataclass

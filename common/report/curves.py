@@ -7,6 +7,7 @@ import numpy as np
 
 from estimator_trainer.common.report.charts import Chart, Series, number, plot
 from estimator_trainer.common.storage.history import Columns, History
+from estimator_trainer.common.storage.metrics_table import STEP_LOSS
 from estimator_trainer.common.storage.objective import Objective
 
 _NOT_METRICS = {'learning_rate': 'learning rate', 'examples/sec': 'examples per second'}  # Columns, and their titles.
@@ -30,7 +31,7 @@ def draw(history: History, best: Best) -> tuple[list[Chart], list[str]]:
     order = ['loss', best.objective.metric]
     tables = (history.training, *history.evaluations.values())
     found = {name for columns in tables for name in columns}
-    others = found - {'global_step', *_NOT_METRICS}
+    others = found - {'global_step', STEP_LOSS, *_NOT_METRICS}
     metrics = sorted(others, key=lambda name: (*(name != first for first in order), name.startswith(_DETAILS), name))
     names = [*metrics[: _MAX_CHARTS - 2], *(name for name in _NOT_METRICS if name in found)]
     last = max([1, *(columns['global_step'][-1] for columns in tables if len(columns.get('global_step', ())))])

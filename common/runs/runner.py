@@ -37,6 +37,7 @@ from estimator_trainer.common.runs.recording import recorded
 from estimator_trainer.common.runs.schedules import RUN
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import checkpoints, run_dir
+from estimator_trainer.common.training.loss_watch import offering_replay
 from estimator_trainer.common.training.numerics import name_the_op
 from estimator_trainer.common.training.reproducibility import seeded
 from estimator_trainer.common.training.session_config import make_run_config
@@ -107,7 +108,7 @@ def run(
         if schedule.follows and options.from_step is not None:
             rollback.wait(output_dir, options)
         experiment = cleanup.enter_context(opened(model, source, output_dir, options, stop, task, on_metrics, kept))
-        with name_the_op(), diagnose_errors(experiment):
+        with offering_replay(output_dir), name_the_op(), diagnose_errors(experiment):
             result = RUN[options.schedule](experiment)
             if experiment.evaluators and not options.input:
                 projector.show(experiment.evaluators[0])

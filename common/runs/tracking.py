@@ -16,7 +16,7 @@ from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_dir, status
 from estimator_trainer.common.storage.metrics import read_evaluations
 from estimator_trainer.common.storage.metrics_file import read_rows
-from estimator_trainer.common.storage.metrics_table import MODE, is_of_training
+from estimator_trainer.common.storage.metrics_table import MODE, STEP_LOSS, is_of_training
 
 
 def tracker_of(experiment: Experiment) -> Tracker | None:
@@ -79,7 +79,9 @@ def _earlier(output_dir, schedule) -> list[Row]:
 
 
 def _row(found):
-    numbers = {name: float(text) for name, text in found.items() if text and name not in ('global_step', 'split', MODE)}
+    numbers = {
+        name: float(text) for name, text in found.items() if text and name not in ('global_step', 'split', MODE, STEP_LOSS)
+    }
     return row_of_training(int(found['global_step']), numbers)
 
 

@@ -1,6 +1,10 @@
 """The history of a run: what metrics.csv has of its training and of its evaluations, as columns of numbers."""
 
 from collections.abc import Mapping, Sequence
+import contextlib
+import csv
+import itertools
+import os
 from typing import NamedTuple
 
 import numpy as np
@@ -9,8 +13,9 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.files import to_json
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage.metrics_file import append_training_row, read_rows, remove_rows
-from estimator_trainer.common.storage.metrics_table import MODE, is_of_training
+from estimator_trainer.common.storage.metrics_table import MODE, is_of_training, metrics_path
 
+_FIRST_ROWS = 100
 Columns = dict[str, np.ndarray]
 
 
@@ -54,6 +59,18 @@ def _columns(rows: Sequence[Mapping[str, str]]) -> Columns:
     return found
 
 
+def first_loss(output_dir: str) -> float | None:
+    """Returns the first loss that metrics.csv has of a training, or None; reads no more than the beginning of the file."""
+    if is_remote(output_dir) or not os.path.isfile(metrics_path(output_dir)):
+        return None
+    with open(metrics_path(output_dir), encoding='utf-8', errors='replace') as file:
+        rows = itertools.islice(csv.DictReader(file), _FIRST_ROWS)
+        found = next((row.get('loss') for row in rows if is_of_training(row)), None)
+    with contextlib.suppress(ValueError):
+        return float(found or '')
+    return None
+
+
 def start_training(output_dir: str, step: int) -> None:
     """Removes the training's rows after the step from which it continues: its steps are repeated."""
     if is_remote(output_dir):
@@ -65,13 +82,14 @@ def start_training(output_dir: str, step: int) -> None:
     remove_rows(output_dir, lambda row: is_of_training(row) and int(row['global_step']) > step)
 
 
-def add_training(output_dir: str, split: str, step: int, values: Mapping[str, float | None]) -> None:
+def add_training(output_dir: str, split: str, step: int, values: Mapping[str, float | str | None]) -> None:
     """Adds a row of the training to metrics.csv.
 
     Args:
       split: that is trained on.
       step: the global step.
-      values: {name: number}; None leaves the cell empty, so that all rows have the same columns.
+      values: {name: number}; None leaves the cell empty, so that all rows have the same columns. Numbers are rounded, but for
+        those given as text.
 
     Raises:
       RunError, OSError: the file is corrupt, or cannot be written.

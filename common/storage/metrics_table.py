@@ -9,6 +9,7 @@ from typing import Any
 
 MODE = 'mode'  # The column.
 OF_TRAINING = {MODE: 'train'}
+STEP_LOSS = 'step_loss'  # The column with the loss of that step alone, with all digits, by which a replay is compared.
 
 
 def metrics_path(output_dir: str) -> str:

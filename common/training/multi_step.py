@@ -1,6 +1,6 @@
 """Several training steps in one session call."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import math
 import time
 from typing import NamedTuple
@@ -18,11 +18,12 @@ _FIRST_STEPS = 2
 class Loop(NamedTuple):
     """Training steps in sequence, which end early after one whose loss is not finite.
 
-    steps is the number of steps that ran, int32 scalar, loss that of the last one, a scalar.
+    steps is the number of steps that ran, int32 scalar, loss that of the last one, a scalar, losses those of all, [steps].
     """
 
     steps: tf.Tensor
     loss: tf.Tensor
+    losses: tf.Tensor
 
 
 def repeat_step(train_op: tf.Operation, times: tf.Tensor, loss: tf.Tensor) -> Loop:
@@ -47,22 +48,21 @@ def repeat_step(train_op: tf.Operation, times: tf.Tensor, loss: tf.Tensor) -> Lo
                 'estimator_trainer.common.ops.random, or omit the flag'
             )
 
-    def body(count, unused_loss):
+    def body(count, unused_loss, losses):
         graph = tf.get_default_graph()
         captured = {name: graph.capture(resource) for name, resource in resources.items()}
         copy, copied_loss = tf.import_graph_def(step, captured, [train_op.name, loss.name], name='')
         with tf.control_dependencies([copy]):
-            return count + 1, tf.identity(copied_loss)
+            return count + 1, tf.identity(copied_loss), losses.write(count, copied_loss)
 
-    return Loop(
-        *tf.while_loop(
-            lambda count, last: (count < times) & tf.math.is_finite(last),
-            body,
-            [0, tf.zeros([], loss.dtype)],
-            parallel_iterations=1,
-            name='loop',
-        )
+    steps, last, losses = tf.while_loop(
+        lambda count, last, _: (count < times) & tf.math.is_finite(last),
+        body,
+        [0, tf.zeros([], loss.dtype), tf.TensorArray(loss.dtype, times, element_shape=[])],
+        parallel_iterations=1,
+        name='loop',
     )
+    return Loop(steps, last, losses.stack()[:steps])
 
 
 def _extract_subgraph(train_op):
@@ -96,6 +96,7 @@ class MultiStepHook(tf.train.SessionRunHook):
       summary_steps: the hooks see the first step after the start of training, and every summary_steps-th after it.
       periods: the hooks see the multiples of each.
       milestones: further steps that the hooks see.
+      on_losses: called with the last step of a loop, and the losses of all.
 
     Raises:
       RunError: in training, the loss of a step in a loop is not finite.
@@ -109,12 +110,14 @@ class MultiStepHook(tf.train.SessionRunHook):
         summary_steps: int,
         periods: Sequence[int],
         milestones: Sequence[int],
+        on_losses: Callable[[int, list[float]], None] | None = None,
     ):
         self._is_timed = steps == 0
         self._steps = steps or _FIRST_STEPS
         self._summary_steps = summary_steps
         self._periods = periods
         self._milestones = milestones
+        self._on_losses = on_losses
         if steps != 1:
             self._times = tf.placeholder(tf.int32, [], 'times')
             self._loop = repeat_step(train_op, self._times, loss)
@@ -135,9 +138,11 @@ class MultiStepHook(tf.train.SessionRunHook):
         step = self.next_visible_step()
         in_loop, self._started = step - self._step - 1, time.perf_counter()
         if in_loop:
-            done, loss = run_context.session.run(self._loop, {self._times: in_loop})
+            done, loss, losses = run_context.session.run(self._loop, {self._times: in_loop})
             if not math.isfinite(loss):
-                raise loss_is_not_finite(self._step + done, loss)
+                raise loss_is_not_finite(int(self._step + done), loss)
+            if self._on_losses:
+                self._on_losses(self._step + in_loop, losses.tolist())
             self._seconds = (time.perf_counter() - self._started) / in_loop
         self._has_looped = in_loop > 0
         self._step = step

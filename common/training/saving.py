@@ -19,18 +19,15 @@ from estimator_trainer.common.storage import retention
 from estimator_trainer.common.storage.restore import ModelChanged, different_variables, unknown_variables, without_slots
 from estimator_trainer.common.training.exact_program import ProgramState
 from estimator_trainer.common.word_vectors import SCOPE
+from estimator_trainer.common.training.loss_watch import LossWatch, NotFinite
 
 NOT_FINITE_HINT = 'lower learning_rate, or find the op or the input that made it with --debug_numerics'
 _MAX_STARTS = 5  # Of a session that fails at the same run.
 
 
-class NotFinite(RunError):
-    """The loss of a step, or a variable after it, is NaN or infinite."""
-
-
 def loss_is_not_finite(step: int, loss: float) -> NotFinite:
     """Returns the error for the loss of a step that is NaN or infinite."""
-    return NotFinite(f'the loss of step {step} is {loss}: {NOT_FINITE_HINT}')
+    return NotFinite(f'the loss of step {step} is {loss}: {NOT_FINITE_HINT}', step)
 
 
 class StepCheck(tf.train.SessionRunHook):
@@ -38,11 +35,17 @@ class StepCheck(tf.train.SessionRunHook):
 
     The framework's training data never ends, but TensorFlow mistakes errors such as StopIteration in a Python function for its
     end. That of an `input_fn` may end, which is a warning, unless no step was possible.
+
+    Args:
+      watch: is shown each loss; None for nobody.
+      steps: the hook whose `next_visible_step()` returns the next step that hooks see; for `watch`.
     """
 
-    def __init__(self, loss: tf.Tensor, may_end: bool = False):
+    def __init__(self, loss: tf.Tensor, may_end: bool = False, watch: LossWatch | None = None, steps: Any = None):
         self._loss = loss
         self._may_end = may_end
+        self._watch = watch
+        self._steps = steps
         self._is_running = False
 
     def begin(self):
@@ -50,15 +53,20 @@ class StepCheck(tf.train.SessionRunHook):
 
     def before_run(self, run_context):
         self._is_running = True
+        self._step = self._steps.next_visible_step() if self._watch else 0
         return tf.train.SessionRunArgs(self._loss)
 
     def after_create_session(self, session, coord):
         self._start = session.run(self._global_step)
+        if self._watch:
+            self._watch.begin(int(self._start))
 
     def after_run(self, run_context, run_values):
         self._is_running = False
         if not math.isfinite(run_values.results):
-            raise loss_is_not_finite(run_context.session.run(self._global_step), run_values.results)
+            raise loss_is_not_finite(int(run_context.session.run(self._global_step)), run_values.results)
+        if self._watch:
+            self._watch.see(self._step, [float(run_values.results)])
 
     def end(self, session):
         if not self._is_running:
@@ -229,7 +237,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
                 self._prepare(session, step)
             not_finite = [name for name, is_finite in session.run(self._are_finite).items() if not is_finite]
             if not_finite:
-                raise NotFinite(f'{not_finite[0]} is not finite after step {step}, which is not saved: {NOT_FINITE_HINT}')
+                raise NotFinite(f'{not_finite[0]} is not finite after step {step}, which is not saved: {NOT_FINITE_HINT}', step)
             tf.logging.info('Saving checkpoints for %d into %s.', step, self._save_path)
             if self._state and step:
                 self._state.save(session, step)

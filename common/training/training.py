@@ -23,6 +23,7 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.checkpoints import has_checkpoint
 from estimator_trainer.common.training import exact_program, saving
 from estimator_trainer.common.training.effects import check_effects
+from estimator_trainer.common.training.loss_watch import LossWatch
 from estimator_trainer.common.training.multi_step import LOOP_SECONDS, MultiStepHook
 from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 from estimator_trainer.common.word_vectors import WordVectors
@@ -107,9 +108,10 @@ class Training:
         with self.task.local():
             mean_loss, count_loss = tf.metrics.mean(step.means.loss)
         step = step._replace(train_op=tf.group(step.train_op, count_loss))
-        step_hook = self._step_hook(step)
+        watch = LossWatch(config.model_dir) if self.task.is_chief else None
+        step_hook = self._step_hook(step, watch)
         state = exact_program.ProgramState(config.model_dir, step_hook) if exact_program.has_begun() else None
-        hooks = self._hooks(step, step_hook, state, mean_loss, params, config.model_dir)
+        hooks = self._hooks(step, step_hook, state, watch, mean_loss, params, config.model_dir)
         # For the Estimator, an asynchronous worker is not a chief, and only the chief's own hooks run; these precede others.
         of_chief, others = (hooks, [state.restoring()] if state else []) if config.is_chief else ([], hooks)
         spec = tf.estimator.EstimatorSpec(
@@ -137,12 +139,13 @@ class Training:
         if any(op.type == 'Conv2D' for op in tf.get_default_graph().get_operations()):
             tf.logging.info('This processor has instructions for bfloat16: --precision=bfloat16 may train faster.')
 
-    def _step_hook(self, step):
+    def _step_hook(self, step, watch):
         """Returns the hook that knows which steps the others see; it is the last one that sees them."""
         if found := self.task.step_hook(self.stop):
             return found
         options = self.options
-        arguments = options.save_summary_steps, self.checkpoint_periods, [self.total_steps, *self._profiled()]
+        milestones = [self.total_steps, *self._profiled()]
+        arguments = options.save_summary_steps, self.checkpoint_periods, milestones, watch and watch.see
         steps = options.steps_per_loop or (0 if self._may_loop(step) else 1)
         if not steps:
             tf.logging.info('Each session call runs up to %g s of steps; --steps_per_loop=1 runs one.', LOOP_SECONDS)
@@ -167,11 +170,11 @@ class Training:
     def _profiled(self):
         return parse_steps(self.options.profile_steps) if self.options.profile_steps else ()
 
-    def _hooks(self, step, step_hook, state, mean_loss, params, output_dir):
+    def _hooks(self, step, step_hook, state, watch, mean_loss, params, output_dir):
         """Returns the training hooks, in the order in which they see a step."""
         options, periods, task = self.options, self.checkpoint_periods, self.task
         hooks: list[tf.train.SessionRunHook] = [state] if state else []
-        hooks.append(saving.StepCheck(step.means.loss, may_end=self.has_input_fn))
+        hooks.append(saving.StepCheck(step.means.loss, self.has_input_fn, watch, step_hook))
         if task.is_chief:
             length = Length(params, self.num_examples, self.total_steps, self._batch_size(step.features, params))
             summaries = TrainingSummaries(

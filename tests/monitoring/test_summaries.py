@@ -64,7 +64,7 @@ def test_training_records_its_speed_and_remaining_time(tmp_path, session, monkey
     assert seen == [{'global_step': number, 'train': {**first, **(speed if number > 5 else {})}} for number in (5, 7, 9)] + [
         {'global_step': 11, 'train': first}
     ]
-    row = {'split': 'all', 'mode': 'train', 'loss': '0.25', 'metric': '8.0', 'learning_rate': '0.125'}
+    row = {'split': 'all', 'mode': 'train', 'loss': '0.25', 'metric': '8.0', 'learning_rate': '0.125', 'step_loss': '0.5'}
     speeds = {'5': '', '7': '16.0', '9': '16.0', '11': ''}
     expected = [{'global_step': number, **row, 'examples/sec': speed} for number, speed in speeds.items()]
     assert rows(tmp_path / 'metrics.csv', mode='train') == expected
