@@ -31,7 +31,7 @@ import numpy as np
 
 from estimator_trainer.common.commands import compare as comparison
 from estimator_trainer.common.commands import find_batch_size as batch_size
-from estimator_trainer.common.commands import request, saved_run, trainer
+from estimator_trainer.common.commands import replay, request, saved_run, trainer
 from estimator_trainer.common.commands import verify as verification
 from estimator_trainer.common.commands.program import Settings, check_importable, check_pattern, in_files, to_path
 from estimator_trainer.common.commands.report import naming_arguments
@@ -482,6 +482,27 @@ class Run:
         """
         given = {'step': None if step is None else str(step), 'record': record}
         return self._execute({'schedule': 'seen', **given}, {})
+
+    def replay(self, step: int | str, directory: str | None = None) -> dict[str, Any]:
+        """Computes a step again, as --schedule=replay does, and looks at it; the run's own directory is only read.
+
+        Args:
+          step: its number, or 'FIRST:LAST' of several.
+          directory: where replay.html, replay.jsonl and summaries go; by default beside the run's, with -replay at its end.
+
+        Returns:
+          step, that with the largest loss, or the first NaN or infinity; its loss; from_step, that of the checkpoint;
+          compared_losses, the number of losses that the run has logged on the way, and first_difference, the first step whose
+          loss is another, or None; not_finite, where the first NaN or infinity arises, or None; the examples with the largest
+          losses; the paths lines, page and pictures.
+
+        Raises:
+          UsageError, RunError: the run has not come to the step, has no checkpoint before it, or its data is gone.
+        """
+        with naming_arguments(), StopInProgram() as stop:
+            fixed = {'schedule': 'replay', 'step': str(step), 'replay_dir': directory}
+            FLAGS, objects = self._settings.to_flags(fixed, {})
+            return replay.run(FLAGS, stop, objects)
 
     def _execute(self, fixed, options, on_metrics=None):
         try:

@@ -1,6 +1,6 @@
 """The training of a run, again: from one of its checkpoints, with its own flags and hyper-parameters, in another directory."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
 import json
 import os
@@ -31,6 +31,7 @@ _FIXED = {
     'save_checkpoints_steps': MAX_STEPS,
     'save_summary_steps': MAX_STEPS,
     'keep_checkpoint_every': 0,
+    'keep_checkpoint_max': 0,
     'loggers': [],
 }
 
@@ -56,11 +57,12 @@ class Rerun:
         self._output_dir, self._stop, self._data_dir, self._objects = output_dir, stop, data_dir, objects
         self._record = run_copy.read_record(output_dir)
 
-    def train(self, end: int, first_batch: int | None = None) -> bool:
+    def train(self, end: int, look: Callable[[Experiment, str], None] | None = None) -> bool:
         """Trains up to a step, and saves its checkpoint; returns whether loss and variables stayed finite.
 
         Args:
-          first_batch: the first step whose batch is kept; None for none.
+          look: if given, batches are kept; called with the Experiment and the checkpoint from which it has trained, for each
+            part of the way with the same hyper-parameters and flags.
 
         Raises:
           UsageError, RunError: the data has changed or is gone, or as for a training that resumes.
@@ -69,10 +71,12 @@ class Rerun:
             if not self.step < step <= end:
                 continue
             with self.opened() as experiment:
-                _check_data(experiment, self._output_dir)
+                saved_dataset.check_same(experiment.source, self._output_dir)
                 self._compare(experiment)
                 with errors_only():
-                    is_finite = record(experiment, step, first_batch, self.recorded)
+                    is_finite = record(experiment, step, bool(look), self.recorded)
+                if look:
+                    look(experiment, self.checkpoint())
             if not is_finite:
                 return False
             self.step = step
@@ -179,14 +183,3 @@ def _check_data_dir(output_dir, data_dir):
     saved = saved_dataset.load(output_dir)
     if not data_dir and saved and saved.sha256 and saved.data_dir and not tf.io.gfile.isdir(saved.data_dir):
         raise RunError(f'{saved.data_dir}: the data of this run is gone: restore it, or name where it is now by --data_dir')
-
-
-def _check_data(experiment, output_dir):
-    """Raises RunError if the training data is not that of the run."""
-    saved = saved_dataset.load(output_dir)
-    now = saved_dataset.facts(experiment.source)['the checksum of the training data']
-    if saved and saved.sha256 and saved.sha256 != now:
-        raise RunError(
-            f'{experiment.source.data_dir}: the training data differs from that of the run in {output_dir}: restore it, or '
-            'name another directory by --data_dir'
-        )

@@ -59,6 +59,11 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
             needs_checkpoint=True,
             looks_back=True,
         ),
+        'replay': Schedule(
+            'computes the steps of --step again, from a checkpoint, and shows their examples, gradients and updates',
+            needs_checkpoint=True,
+            looks_back=True,
+        ),
         'describe': Schedule('prints a summary of the data, if the dataset has one, and trains nothing'),
         'status': Schedule('prints what the runs in --runs, or the one in --output_dir, do, or how they ended'),
         'compare': Schedule('prints a table of the runs in --runs, the best first, and writes compare.html with their curves'),

@@ -383,11 +383,11 @@ class Options:
     step: str = flag(
         '',
         'A step, such as 1234, or several, from the first to the last: 1200:1234. Records are counted up to that step, or in '
-        'these.',
-        default_text='all of the run',
+        'these; a replay computes them again.',
+        default_text='all of the run; a replay needs it',
         group='Past steps',
         check=parse_step,
-        schedules=('seen',),
+        schedules=('replay', 'seen'),
         traits=NOT_IN_TRIALS,
     )
     record: str = flag(
@@ -396,6 +396,13 @@ class Options:
         'from 0 on; the file of a picture; or train:17, the number in a split, from 0 on.',
         schedules=('seen',),
         traits=NOT_IN_TRIALS,
+    )
+    replay_dir: str = flag(
+        '',
+        'Where the replay of steps is written: replay.html, replay.jsonl, a contact sheet of pictures, and summaries.',
+        default_text='OUTPUT_DIR-replay',
+        schedules=('replay',),
+        traits=PATH | NOT_IN_TRIALS,
     )
 
     format: Sequence[str] = flag(

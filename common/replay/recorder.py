@@ -14,24 +14,23 @@ from estimator_trainer.common.training.loss_watch import NotFinite
 
 @dataclasses.dataclass
 class Recorded:
-    """The losses {step: float}, and the batches {step: arrays}, as `flat` returns their tensors."""
+    """The losses {step: NumPy scalar}, and the batches {step: arrays}, as `flat` returns their tensors."""
 
-    losses: dict[int, float] = dataclasses.field(default_factory=dict)
+    losses: dict[int, Any] = dataclasses.field(default_factory=dict)
     batches: dict[int, list[Any]] = dataclasses.field(default_factory=dict)
 
 
-def record(experiment: Experiment, end: int, first_batch: int | None, recorded: Recorded) -> bool:
+def record(experiment: Experiment, end: int, keeps_batches: bool, recorded: Recorded) -> bool:
     """Trains an experiment up to a step; returns whether loss and variables stayed finite: otherwise it ends where one is not.
 
     Args:
-      first_batch: the first step whose batch is kept; None for none.
-      recorded: to which losses and batches are added.
+      recorded: to which losses are added, and batches if they are to be kept.
     """
 
     def wrap(model_fn):
         def recording(features, labels, mode, config):
             spec = model_fn(features, labels, mode, config)
-            hook = _Recorder(spec.loss, flat(features, labels), first_batch, recorded)
+            hook = _Recorder(spec.loss, flat(features, labels) if keeps_batches else None, recorded)
             return spec._replace(training_chief_hooks=[hook, *spec.training_chief_hooks])
 
         return recording
@@ -50,9 +49,8 @@ def flat(features: Any, labels: Any) -> list[tf.Tensor]:
 
 
 class _Recorder(tf.train.SessionRunHook):
-    def __init__(self, loss, batch, first_batch, recorded):
-        self._fetches: Mapping[str, Any] = {'loss': loss, 'batch': batch}
-        self._first_batch = first_batch
+    def __init__(self, loss, batch, recorded):
+        self._fetches: Mapping[str, Any] = {'loss': loss} if batch is None else {'loss': loss, 'batch': batch}
         self._recorded = recorded
 
     def begin(self):
@@ -63,10 +61,9 @@ class _Recorder(tf.train.SessionRunHook):
 
     def before_run(self, run_context):
         self._step += 1
-        is_kept = self._first_batch is not None and self._step >= self._first_batch
-        return tf.train.SessionRunArgs(self._fetches if is_kept else {'loss': self._fetches['loss']})
+        return tf.train.SessionRunArgs(self._fetches)
 
     def after_run(self, run_context, run_values):
-        self._recorded.losses[self._step] = float(run_values.results['loss'])
+        self._recorded.losses[self._step] = run_values.results['loss']
         if 'batch' in run_values.results:
             self._recorded.batches[self._step] = run_values.results['batch']

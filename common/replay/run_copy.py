@@ -60,7 +60,7 @@ def copy(output_dir: str, checkpoint_path: str, directory: str) -> int:
     copied = os.path.join(directory, os.path.basename(checkpoint_path))
     if not is_intact(copied):
         raise CheckpointGone(checkpoint_path)
-    tf.train.update_checkpoint_state(directory, copied)
+    tf.train.update_checkpoint_state(directory, copied, [copied])
     return step
 
 

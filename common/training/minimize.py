@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.training_task import Means
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.training import layer_rates, moving_average
+from estimator_trainer.common.training import layer_rates, moving_average, observed
 from estimator_trainer.common.training.gradients import (
     accumulate,
     in_one_type,
@@ -99,6 +99,8 @@ def minimize(
     shared = means([gradient for part in parts for gradient in part.gradients], merge_duplicates)
     parts = [part._replace(gradients=own) for part, own in _split(shared, parts)]
     for part in parts:
+        for pair in zip(part.gradients, part.variables):
+            tf.add_to_collection(observed.GRADIENTS, pair)
         name = part.objective.name
         tf.summary.scalar(f'gradient_norm/{name}' if name else 'gradient_norm', tf.global_norm(in_one_type(part.gradients)))
     count = params.gradient_accumulation_steps

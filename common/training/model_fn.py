@@ -19,7 +19,14 @@ from estimator_trainer.common.ops.scores import scores
 from estimator_trainer.common.ops.words import starting_from
 from estimator_trainer.common.plugins import dataset_contract, model_contract
 from estimator_trainer.common.plugins.estimator_contract import named
-from estimator_trainer.common.training import augmentation, learning_rate, moving_average, optimizer, stochastic_average
+from estimator_trainer.common.training import (
+    augmentation,
+    learning_rate,
+    moving_average,
+    observed,
+    optimizer,
+    stochastic_average,
+)
 from estimator_trainer.common.training.class_names import with_class_name
 from estimator_trainer.common.training.parallel import make_parallel
 from estimator_trainer.common.training.recalibration import NUM_BATCHES, Recalibration
@@ -99,6 +106,7 @@ class ModelFn:
 
     def _train_spec(self, features, predictions, example_loss, losses, metrics, params, config):
         training, options = self.training, self.training.options
+        tf.add_to_collection(observed.EXAMPLE_LOSS, example_loss)
         loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
         with training.task.local():
             waited, count_wait = measure_wait(features)
@@ -154,6 +162,7 @@ def build_networks(
         with collect_keras_layers(is_training=mode == ModeKeys.TRAIN) as called:
             if mode == ModeKeys.TRAIN:
                 features, labels = augmentation.augment(features, labels, params)
+                tf.add_to_collection(observed.FEATURES, dict(features))
             predictions, losses = model_contract.call_model(model, features, labels, mode, params)
             if mode == ModeKeys.TRAIN and losses:
                 augmentation.check_used(labels, losses.values(), params)

@@ -18,8 +18,8 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import retention
 from estimator_trainer.common.storage.restore import ModelChanged, different_variables, unknown_variables, without_slots
 from estimator_trainer.common.training.exact_program import ProgramState
-from estimator_trainer.common.word_vectors import SCOPE
 from estimator_trainer.common.training.loss_watch import LossWatch, NotFinite
+from estimator_trainer.common.word_vectors import SCOPE
 
 NOT_FINITE_HINT = 'lower learning_rate, or find the op or the input that made it with --debug_numerics'
 _MAX_STARTS = 5  # Of a session that fails at the same run.

@@ -1,0 +1,108 @@
+"""--schedule=replay: steps of a run, computed again and looked at."""
+
+import os
+from typing import Any
+
+from absl import flags as absl_flags
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.cluster import tf_config
+from estimator_trainer.common.commands import flags, request
+from estimator_trainer.common.commands.rerun import Rerun, rerun
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.options.values import parse_step
+from estimator_trainer.common.replay import recorded_losses, written
+from estimator_trainer.common.replay.examples import examples_of, to_json
+from estimator_trainer.common.replay.inspection import inspecting
+from estimator_trainer.common.replay.written import Replay, Replayed
+from estimator_trainer.common.runs.drawn import records_of_steps
+from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.storage import checkpoints
+
+_SHOWN = 5  # Examples in the result.
+
+
+def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objects) -> dict[str, Any]:
+    """Computes the steps of --step again, writes what is seen of them to --replay_dir, and returns it in short.
+
+    Raises:
+      UsageError: the run has not come to a step, has no checkpoint before it, or cannot be trained again.
+      RunError: its data has changed, or is gone.
+    """
+    tf_config.refuse(os.environ, '--schedule=replay')
+    output_dir = flags.output_dir(FLAGS)
+    checkpoints.require_checkpoint(output_dir)
+    if not FLAGS.step:
+        raise UsageError('--schedule=replay needs --step, such as --step=1234')
+    first, last = parse_step(FLAGS.step)
+    recorded_losses.check_reached(output_dir, FLAGS.step, last)
+    data_dir = FLAGS.data_dir if FLAGS['data_dir'].present else None
+    with rerun(output_dir, first, stop, data_dir, objects) as again:
+        found = _replay(again, output_dir, first, last)
+    paths = written.save(found, FLAGS.replay_dir or f'{os.path.normpath(output_dir)}-replay')
+    return {**_result(found), **paths}
+
+
+def _replay(again: Rerun, output_dir, first, last):
+    start, steps = again.step, []
+    facts: dict[str, Any] = {}
+    tf.logging.info('Computing the steps %d to %d again, from the checkpoint of step %d.', start + 1, last, start)
+    if not again.train(first - 1):
+        end = max(again.recorded.losses)
+        raise UsageError(f'--step={first}: the loss, or a variable, is not finite after step {end}: look at it by --step={end}')
+
+    def look(experiment, checkpoint_path):
+        source = experiment.source
+        facts.update(model=source.params.model, dataset=source.params.dataset, metadata=source.params.metadata)
+        batches = again.recorded.batches
+        with inspecting(experiment, checkpoint_path) as inspection:
+            for step in sorted(batches):
+                inspected = inspection.step(batches.pop(step))
+                examples = examples_of(inspected, source, _numbers(source, output_dir, step))
+                steps.append(Replayed(step, float(again.recorded.losses[step]), inspected, examples))
+
+    again.train(last, look)
+    losses = again.recorded.losses
+    comparison = recorded_losses.compare(output_dir, losses)
+    found = Replay(
+        output_dir, start=start, losses=losses, comparison=comparison, differences=again.differences, steps=steps, **facts
+    )
+    is_same = comparison.differing is None
+    (tf.logging.info if is_same else tf.logging.warning)('%s', written.compared_text(found))
+    if is_same and again.differences:
+        tf.logging.warning('Unlike in the run: %s.', '; '.join(again.differences))
+    return found
+
+
+def _numbers(source, output_dir, step):
+    """Returns the numbers of the records of a step; None if they are unknown."""
+    try:
+        (drawn,) = records_of_steps(source, output_dir, step - 1, step)
+    except UsageError as error:
+        tf.logging.info('%s', error)
+        return None
+    return drawn.numbers[0].tolist()
+
+
+def _result(found):
+    worst, comparison = found.worst, found.comparison
+    origin = worst.inspected.origin
+    for one in worst.examples[:_SHOWN]:
+        tf.logging.info('Step %d: loss %s: %s', worst.step, 'unknown' if one.loss is None else f'{one.loss:.4g}', one.where)
+    if origin:
+        tf.logging.info('Step %d: the first NaN or infinity arises in %s.', worst.step, origin)
+    return {
+        'step': worst.step,
+        'loss': worst.loss,
+        'from_step': found.start,
+        'compared_losses': len(comparison.steps),
+        'first_difference': comparison.differing,
+        'largest_difference': comparison.largest,
+        'not_finite': str(origin) if origin else None,
+        'examples': [_short(to_json(one, found.metadata)) for one in worst.examples[:_SHOWN]],
+    }
+
+
+def _short(example):
+    """Returns the items of an example that are single values."""
+    return {name: value for name, value in example.items() if not isinstance(value, (list, dict))}

@@ -1,0 +1,181 @@
+"""What a replay writes: JSON lines, a page, contact sheets, and summaries for TensorBoard."""
+
+from collections.abc import Mapping, Sequence
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.files import dumps, write
+from estimator_trainer.common.inference.contact_sheet import ContactSheet
+from estimator_trainer.common.replay.examples import Example, captioned, has_picture, to_json
+from estimator_trainer.common.replay.inspection import Inspected
+from estimator_trainer.common.replay.measures import Measure
+from estimator_trainer.common.replay.recorded_losses import Comparison
+from estimator_trainer.common.report import page
+from estimator_trainer.common.report.charts import Series, plot
+from estimator_trainer.common.report.mistakes import to_data_uri
+from estimator_trainer.common.targets import class_names_of, label_names_of
+
+_SHOWN = 100  # Examples on the page.
+_COLUMNS = 12
+
+
+class Replayed(NamedTuple):
+    """A step that was computed again: its loss as trained, what was seen of it, and its examples."""
+
+    step: int
+    loss: float
+    inspected: Inspected
+    examples: Sequence[Example]
+
+
+class Replay(NamedTuple):
+    """Steps of a run that were computed again.
+
+    Attributes:
+      output_dir, model, dataset: of the run.
+      start: the step of the checkpoint from which they were.
+      losses: {step: loss} of all steps since.
+      comparison: with the losses that the run has logged.
+      differences: what made the run and does not make these steps, in words.
+      metadata: of the dataset.
+      steps: those that were asked for.
+    """
+
+    output_dir: str
+    model: str
+    dataset: str
+    start: int
+    losses: Mapping[int, float]
+    comparison: Comparison
+    differences: Sequence[str]
+    metadata: Mapping[str, Any]
+    steps: Sequence[Replayed]
+
+    @property
+    def worst(self) -> Replayed:
+        """The step with the first NaN or infinity, or else with the largest loss."""
+        broken = [one for one in self.steps if one.inspected.origin or not np.isfinite(one.loss)]
+        return broken[0] if broken else max(self.steps, key=lambda one: one.loss)
+
+
+def save(replay: Replay, directory: str) -> dict[str, str]:
+    """Writes all into a directory; returns the paths: {'lines', 'page', 'pictures'}, the latter two if there are some."""
+    tf.io.gfile.makedirs(directory)
+    paths = {'lines': os.path.join(directory, 'replay.jsonl')}
+    write(paths['lines'], ''.join(f'{dumps(line)}\n' for line in _lines(replay)))
+    if all(has_picture(one) for one in replay.worst.examples) and replay.worst.examples:
+        paths['pictures'] = os.path.join(directory, f'step-{replay.worst.step}.png')
+        _draw(replay, paths['pictures'])
+    if page.is_installed():
+        paths['page'] = os.path.join(directory, 'replay.html')
+        write(paths['page'], page.render(_parts(replay), 'replay.html.jinja'))
+    else:
+        tf.logging.info('No replay.html: it %s.', page.NEEDS)
+    _write_events(replay, directory)
+    return paths
+
+
+def _lines(replay):
+    """Yields the lines: of the losses, the steps, their examples, variables and layers."""
+    compared = replay.comparison.steps
+    for step, loss in replay.losses.items():
+        logged = {'logged': compared[step][0]} if step in compared else {}
+        yield {'kind': 'loss', 'step': step, 'loss': float(loss), **logged}
+    for one in replay.steps:
+        found, step = one.inspected, {'step': one.step}
+        origin = found.origin and found.origin._asdict()
+        yield {'kind': 'step', **step, 'loss': one.loss, 'loss_as_inspected': found.losses[0], 'not_finite': origin}
+        for example in one.examples:
+            yield {'kind': 'example', **step, **to_json(example, replay.metadata)}
+        for name, update in found.updates.items():
+            gradient = found.gradients.get(name)
+            yield {
+                'kind': 'variable',
+                **step,
+                'name': name,
+                'gradient': gradient and _fields(gradient),
+                'update': _fields(update),
+            }
+        for layer in found.layers:
+            yield {'kind': 'layer', **step, 'name': layer.name, 'op': layer.type, 'output': _fields(layer.measure)}
+
+
+def _fields(measure: Measure):
+    return measure._asdict()
+
+
+def _draw(replay, path):
+    names = class_names_of(replay.metadata)
+    sheet = ContactSheet(path, names.get(''), label_names_of(replay.metadata))
+    for example in replay.worst.examples:
+        sheet.add(captioned(example))
+    sheet.save()
+
+
+def _parts(replay):
+    """Returns the variables of the page."""
+    worst = replay.worst
+    shown = worst.examples[:_SHOWN]
+    columns = [*dict.fromkeys(name for one in shown for name in one.cells)]
+    steps = np.array([*replay.losses], float)
+    losses = np.array([float(loss) for loss in replay.losses.values()])
+    text = f'The loss of steps {int(steps[0])} to {int(steps[-1])}.'
+    curve = plot('loss', text, [Series('loss', steps, losses, 'both' if len(steps) < 50 else 'line')], 'step', '')
+    return {
+        'replay': replay,
+        'worst': worst,
+        'compared': compared_text(replay),
+        'curves': [curve] if len(steps) > 1 and np.isfinite(losses).any() else [],
+        'examples': [
+            (one, _said(one, replay.metadata), to_data_uri(one.prediction.image) if has_picture(one) else '') for one in shown
+        ],
+        'columns': columns[:_COLUMNS],
+        'variables': [(name, worst.inspected.gradients.get(name), update) for name, update in worst.inspected.updates.items()],
+    }
+
+
+def _said(example, metadata):
+    """Returns label and prediction of an example as texts."""
+    found = to_json(example, metadata)
+    texts = []
+    for others in (('label_name', 'label'), ('class_name', 'predicted', 'class', 'value')):
+        value = next((found[other] for other in others if found.get(other) is not None), '')
+        texts.append(', '.join(map(str, value)) if isinstance(value, list) else str(value))
+    return texts
+
+
+def compared_text(replay: Replay) -> str:
+    """Returns how the losses compare with the logged ones, in a sentence."""
+    found = replay.comparison
+    if not found.steps:
+        return 'The run has logged no losses of these steps to compare with.'
+    if found.differing is None:
+        return f'The same as in the run: its {len(found.steps)} logged losses of these steps are equal, to the bit.'
+    logged, now = found.steps[found.differing]
+    why = '; '.join(replay.differences) or 'nothing that is recorded: a random op may have a state of its own'
+    return (
+        f'Not the same as in the run: the loss of step {found.differing} was {logged:.9g}, and now is {now:.9g}; the largest '
+        f'difference is {found.largest:.3g}. What differs: {why}.'
+    )
+
+
+def _write_events(replay, directory):
+    """Writes the losses, and of the steps asked for the norms of gradients, updates and layers, for TensorBoard."""
+    with tf.Graph().as_default():
+        writer = tf.summary.FileWriter(directory)
+    for step, loss in replay.losses.items():
+        writer.add_summary(_summary({'loss': float(loss)}), step)
+    for one in replay.steps:
+        found = one.inspected
+        values = {f'replay/gradient_norm/{name}': gradient.norm for name, gradient in found.gradients.items()}
+        values |= {f'replay/update_norm/{name}': update.norm for name, update in found.updates.items()}
+        values |= {f'replay/layer_norm/{layer.name}': layer.measure.norm for layer in found.layers}
+        writer.add_summary(_summary(values), one.step)
+    writer.close()
+
+
+def _summary(values):
+    return tf.Summary(value=[tf.Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
