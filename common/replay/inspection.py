@@ -56,23 +56,30 @@ class Inspected(NamedTuple):
 class Inspection:
     """The training graph with the variables of a checkpoint, in a session."""
 
-    def __init__(self, session: tf.Session, features: Any, labels: Any, spec: Any):
+    def __init__(self, session: tf.Session, features: Any, labels: Any, spec: Any, fed: Mapping[Any, tf.Tensor]):
         self._session, self._spec = session, spec
-        self._fed = flat(features, labels)
-        by_name = {**named(features, 'features'), **named(labels, 'label')}
-        self._names = {value.name: f'the input {name}' for name, value in by_name.items() if isinstance(value, tf.Tensor)}
+        self._fed = [*fed.values()]
+        features, labels, predictions, *shown = (
+            {name: fed.get(value.ref(), value) for name, value in values.items() if isinstance(value, tf.Tensor)}
+            for values in (
+                named(features, 'features'),
+                named(labels, 'label'),
+                named(spec.predictions, 'predictions'),
+                *tf.get_collection(observed.FEATURES),
+            )
+        )
+        self._names = {value.name: f'the input {name}' for name, value in {**features, **labels}.items()}
         example_loss = tf.get_collection(observed.EXAMPLE_LOSS)
         self._example_loss = example_loss[0] if example_loss and example_loss[0].shape.rank == 1 else None
         self._variables = {variable.op.name: variable for variable in tf.trainable_variables()}
         self._gradients = _gradients(spec.loss)
         self._layers = layers(self._fed, spec.loss)
-        shown = tf.get_collection(observed.FEATURES) or [named(features, 'features')]
         self._fetches = {
             'loss': spec.loss,
             'example_losses': [] if self._example_loss is None else [self._example_loss],
-            'features': [_tensors(values) for values in shown],
-            'labels': _tensors(named(labels, 'label')),
-            'predictions': _tensors(named(spec.predictions, 'predictions')),
+            'features': [_batched(values) for values in shown or [features]],
+            'labels': _batched(labels),
+            'predictions': _batched(predictions),
             'gradients': {name: measures_of(value) for name, value in self._gradients.items()},
             'layers': [measures_of(tensor) for tensor in self._layers],
         }
@@ -130,21 +137,36 @@ def inspecting(experiment: Experiment, checkpoint_path: str) -> Iterator[Inspect
     with aside(experiment.train_input_fn, config.tf_random_seed) as (graph, batch):
         spec = estimator.model_fn(batch.features, batch.labels, tf.estimator.ModeKeys.TRAIN, config)
         saver = make_saver(spec)
-        _detach({tensor.op for tensor in flat(batch.features, batch.labels)}, graph)
+        fed = _detached(graph, flat(batch.features, batch.labels))  # A session would not see it later.
         with tf.Session(graph=graph, config=config.session_config) as session:
             session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
             session.run(tf.tables_initializer())
             saver.restore(session, checkpoint_path)
-            yield Inspection(session, batch.features, batch.labels, spec)
+            yield Inspection(session, batch.features, batch.labels, spec, fed)
 
 
-def _detach(inputs, graph):
-    """Lets no op wait for the ops that read a batch: what is fed in place of their tensors would not keep them from running."""
+def _detached(graph, batch):
+    """Returns {reference of a tensor of a batch: placeholder that has taken its place in the graph}.
+
+    What reads the batch would run even if its tensors are fed. The placeholders come after all other ops, since the seeds of
+    random ops depend on the number of ops before them.
+    """
+    read = {tensor.op for tensor in batch}
     for op in graph.get_operations():
-        if inputs & {*op.control_inputs}:
-            others = [other for other in op.control_inputs if other not in inputs]
+        if read & {*op.control_inputs}:
+            others = [other for other in op.control_inputs if other not in read]
             op._remove_all_control_inputs()
             op._add_control_inputs(others)
+
+    def replace(tensor):
+        fed = tf.placeholder(tensor.dtype, tensor.shape, 'replayed_batch')
+        for user in [*tensor.consumers()]:
+            for i, value in enumerate(user.inputs):
+                if value is tensor:
+                    user._update_input(i, fed)
+        return fed
+
+    return {tensor.ref(): replace(tensor) for tensor in batch}
 
 
 def _gradients(loss):
@@ -156,6 +178,6 @@ def _gradients(loss):
     return {variable.op.name: tf.convert_to_tensor(gradient) for gradient, variable in pairs if gradient is not None}
 
 
-def _tensors(values):
-    """Returns those that have a dense tensor [batch, ...]."""
-    return {name: value for name, value in values.items() if isinstance(value, tf.Tensor) and value.shape.rank != 0}
+def _batched(tensors):
+    """Returns the tensors [batch, ...]."""
+    return {name: value for name, value in tensors.items() if value.shape.rank != 0}
