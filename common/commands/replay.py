@@ -20,6 +20,7 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import checkpoints
 
 _SHOWN = 5  # Examples in the result.
+_FEW = 20  # Steps.
 
 
 def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objects) -> dict[str, Any]:
@@ -61,8 +62,12 @@ def _replay(again: Rerun, output_dir, first, last):
                 examples = examples_of(inspected, source, _numbers(source, output_dir, step))
                 steps.append(Replayed(step, float(again.recorded.losses[step]), inspected, examples))
 
-    again.train(last, look)
+    is_finite = again.train(last, look)
     losses = again.recorded.losses
+    following = recorded_losses.next_logged(output_dir, last)
+    if is_finite and following and not recorded_losses.compare(output_dir, losses).steps:
+        if following - last <= max(last - start, _FEW):  # There is no other evidence.
+            again.train(following)
     comparison = recorded_losses.compare(output_dir, losses)
     found = Replay(
         output_dir, start=start, losses=losses, comparison=comparison, differences=again.differences, steps=steps, **facts

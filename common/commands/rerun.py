@@ -9,7 +9,7 @@ import tempfile
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import flags, request
-from estimator_trainer.common.console import errors_only, quiet
+from estimator_trainer.common.console import errors_only
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import write_json
 from estimator_trainer.common.options.entry import Trait
@@ -73,8 +73,7 @@ class Rerun:
             with self.opened() as experiment:
                 saved_dataset.check_same(experiment.source, self._output_dir)
                 self._compare(experiment)
-                with errors_only():
-                    is_finite = record(experiment, step, bool(look), self.recorded)
+                is_finite = record(experiment, step, bool(look), self.recorded)
                 if look:
                     look(experiment, self.checkpoint())
             if not is_finite:
@@ -100,7 +99,7 @@ class Rerun:
         values = _values(kept, then)
         write_json(run_dir.flags_path(self.directory), {**kept, **values, 'num_tasks': 1})
         FLAGS = flags.from_values({**values, **_FIXED, 'data_dir': self._data_dir, 'output_dir': self.directory})
-        with quiet(), request.opened(FLAGS, self._objects, self._stop) as experiment:
+        with errors_only(), request.opened(FLAGS, self._objects, self._stop) as experiment:  # The run has told the rest.
             yield experiment
 
 

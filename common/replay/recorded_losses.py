@@ -29,7 +29,7 @@ class Comparison(NamedTuple):
 
 def compare(output_dir: str, losses: Mapping[int, Any]) -> Comparison:
     """Compares losses {step: NumPy scalar} with those in metrics.csv, which has all of their digits."""
-    logged = {int(row['global_step']): row[STEP_LOSS] for row in read_rows(output_dir) if _is_logged(row)}
+    logged = _logged(output_dir)
     known = [step for step in sorted(losses) if step in logged]
     differing = [step for step in known if str(losses[step]) != logged[step]]
     steps = {step: (float(np.asarray(losses[step]).dtype.type(logged[step])), float(losses[step])) for step in known}
@@ -38,8 +38,15 @@ def compare(output_dir: str, losses: Mapping[int, Any]) -> Comparison:
     )
 
 
-def _is_logged(row):
-    return is_of_training(row) and bool(row.get(STEP_LOSS))
+def next_logged(output_dir: str, step: int) -> int | None:
+    """Returns the first step after another whose loss a run has logged; None if there is none."""
+    return min((logged for logged in _logged(output_dir) if logged > step), default=None)
+
+
+def _logged(output_dir):
+    """Returns {step: loss as text}."""
+    rows = (row for row in read_rows(output_dir) if is_of_training(row))
+    return {int(row['global_step']): row[STEP_LOSS] for row in rows if row.get(STEP_LOSS)}
 
 
 def check_reached(output_dir: str, text: str, last: int) -> None:

@@ -18,7 +18,7 @@ from estimator_trainer.common.report.charts import Series, plot
 from estimator_trainer.common.report.mistakes import to_data_uri
 from estimator_trainer.common.targets import class_names_of, label_names_of
 
-_SHOWN = 100  # Examples on the page.
+_SHOWN = 50  # Examples on the page.
 _COLUMNS = 12
 
 
@@ -153,7 +153,10 @@ def compared_text(replay: Replay) -> str:
     if not found.steps:
         return 'The run has logged no losses of these steps to compare with.'
     if found.differing is None:
-        return f'The same as in the run: its {len(found.steps)} logged losses of these steps are equal, to the bit.'
+        known = sorted(found.steps)
+        several = f'{len(known)} losses that it has logged, of steps {known[0]} to {known[-1]}, are'
+        what = several if known[1:] else f'loss that it has logged, of step {known[0]}, is'
+        return f'The same as in the run, to the bit: the {what} equal.'
     logged, now = found.steps[found.differing]
     why = '; '.join(replay.differences) or 'nothing that is recorded: a random op may have a state of its own'
     return (

@@ -63,7 +63,10 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
 @pytest.mark.parametrize(
     'trait, names',
     [
-        (Trait.PATH, 'output_dir runs data_dir hparams_set warm_start_from checkpoint input predictions visualize export'),
+        (
+            Trait.PATH,
+            'output_dir runs data_dir hparams_set warm_start_from checkpoint input predictions visualize export replay_dir',
+        ),
         (
             Trait.COMMAND_LINE,
             'help list version runs watch verbosity log_file full_traceback cluster_timeout local_cluster min_tasks restarts',
@@ -98,7 +101,7 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
             Trait.NOT_IN_TRIALS,
             """schedule override_hparams from_step checkpoint eval_timeout input predict_split predictions visualize
             local_cluster min_tasks restarts runs watch overwrite format quantize port host folds intervals export step
-            record""",
+            record replay_dir""",
         ),
     ],
 )

@@ -1,0 +1,51 @@
+"""Facts about tensors, compared with NumPy's; the layers of a graph."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.replay.measures import Measure, find_origin, layers, measure, measures_of, to_measure
+
+VALUES = np.array([[0, 3, -4], [np.nan, np.inf, 0]], np.float32)
+
+
+@pytest.mark.parametrize(
+    'values, expected',
+    [
+        (VALUES, Measure(5, 4, 1 / 3, 1, 1, 6)),
+        (np.array([3e38, 3e38], np.float32), Measure(3e38 * 2**0.5, 3e38, 0, 0, 0, 2)),
+        (np.zeros([0], np.float32), Measure(0, 0, 0, 0, 0, 0)),
+    ],
+)
+def test_a_tensor_and_an_array_have_the_same_measure(session, values, expected):
+    found = to_measure(session.run(measures_of(tf.constant(values))))
+    assert found == pytest.approx(expected, rel=1e-6) and measure(values) == pytest.approx(expected, rel=1e-6)
+
+
+def test_layers_are_what_leaves_a_scope_and_depends_on_the_features(session):
+    x = tf.placeholder(tf.float32, [None, 3])
+    with tf.name_scope('model'):
+        with tf.name_scope('dense'):
+            net = tf.nn.bias_add(tf.matmul(x, tf.ones([3, 2])), tf.ones([2]))
+        net = tf.nn.relu(net) + tf.random.stateless_uniform(tf.shape(net), [1, 2])
+    loss = tf.reduce_mean(net)
+    assert [tensor.op.name for tensor in layers([x], loss)] == ['model/dense/BiasAdd', 'model/Relu', 'model/add']
+
+
+def test_the_origin_of_a_nan_is_the_op_the_input_or_the_variable_that_has_it_first(session):
+    x = tf.placeholder(tf.float32, [None])
+    w = tf.get_variable('w', initializer=1.0, use_resource=True)
+    masked = tf.where(x > 5, tf.log(-x), x)
+    root = tf.sqrt(x - 2, name='root')
+    result = tf.reduce_sum(masked + w * root)
+
+    def origin(values, weight=1.0):
+        w.load(weight, session)
+        found = find_origin(session, {x: values}, [result], {x.name: 'the input x'})
+        return found and tuple(found[:2])
+
+    session.run(tf.global_variables_initializer())
+    assert origin([3.0, 4.0]) is None
+    assert origin([3.0, 1.0]) == ('root', 'Sqrt')
+    assert origin([3.0, np.inf]) == ('the input x', 'input')
+    assert origin([3.0], np.nan) == ('w', 'variable')

@@ -1,0 +1,179 @@
+"""Steps of a run computed again: their losses, gradients and updates, compared with NumPy's; what a run cannot replay."""
+
+import json
+import math
+import os
+import re
+import shutil
+import types
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.commands import api
+from estimator_trainer.common.errors import RunError, UsageError
+from tests.shared import read_weights, rows
+
+RATE, BATCH = 0.1, 4
+RANDOM = np.random.RandomState(0)
+X = RANDOM.uniform(-1, 1, [20, 2]).astype(np.float32)
+Y = RANDOM.uniform(-1, 1, 20).astype(np.float32)
+
+
+def model(features, labels, mode, params):
+    y = tf.matmul(features['x'], tf.get_variable('w', initializer=[[1.0], [2.0]]))[:, 0]
+    return {'y': y}, None if labels is None else tf.square(y - labels['y'])
+
+
+def read(split, data_dir, params):
+    return tf.data.Dataset.from_tensor_slices((X, Y))
+
+
+MODEL = types.SimpleNamespace(model=model)
+DATASET = types.SimpleNamespace(
+    prepare=lambda data_dir, params: None,
+    read=read,
+    parse=lambda mode, params, record: ({'x': record[0]}, {'y': record[1]}),
+)
+
+
+def train(directory, **options):
+    hparams = {'batch_size': BATCH, 'optimizer': 'sgd', 'learning_rate': RATE, 'warmup_steps': 0}
+    settings = {'train_steps': 8, 'save_checkpoints_steps': 4, 'save_summary_steps': 2, 'schedule': 'train', **options}
+    return api.train(MODEL, DATASET, directory, hparams=hparams, **settings)
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+    """A run of 8 steps, which are also in the best directory of none, with checkpoints of steps 0, 4 and 8."""
+    return train(str(tmp_path_factory.mktemp('run') / 'run'))
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    shutil.copytree(trained.output_dir, tmp_path / 'run')
+    return api.load(str(tmp_path / 'run'), MODEL, DATASET)
+
+
+def stamps(directory):
+    """Returns {path: (content, time of the last change)} of all files below a directory."""
+    paths = [os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names]
+    return {path: (open(path, 'rb').read(), os.stat(path).st_mtime_ns) for path in paths}
+
+
+def lines(result, kind):
+    with open(result['lines']) as file:
+        return [line for line in map(json.loads, file) if line['kind'] == kind]
+
+
+def test_losses_gradients_and_updates_are_those_of_numpy_and_the_run_is_only_read(trained, tmp_path):
+    before = stamps(trained.output_dir)
+    result = trained.replay('6:7', str(tmp_path))
+    assert stamps(trained.output_dir) == before and not [*tmp_path.parent.glob('*/tmp*')]
+    assert (result['from_step'], result['first_difference'], result['largest_difference']) == (4, None, 0)
+    assert result['compared_losses'] == 2  # Steps 5 and 7.
+    weights = read_weights(f'{trained.output_dir}/model.ckpt-4')['w'].astype(float)
+    examples, variables = lines(result, 'example'), lines(result, 'variable')
+    losses = {line['step']: line['loss'] for line in lines(result, 'loss')}
+    numbers = api.load(trained.output_dir, MODEL, DATASET).replay(5, str(tmp_path / 'first'))
+    numbers = {5: [line['example'] for line in lines(numbers, 'example')]}
+    numbers |= {step: [line['example'] for line in examples if line['step'] == step] for step in (6, 7)}
+    for step in (5, 6, 7):
+        errors = (X[numbers[step]] @ weights)[:, 0] - Y[numbers[step]]
+        gradient = 2 * X[numbers[step]].T @ errors[:, None] / BATCH
+        assert losses[step] == pytest.approx(np.square(errors).mean(), rel=1e-5)
+        if step > 5:
+            found = [line for line in examples if line['step'] == step]
+            np.testing.assert_allclose([line['loss'] for line in found], np.square(errors), rtol=1e-4)
+            assert [line['loss'] for line in found] == sorted([line['loss'] for line in found], reverse=True)
+            norms = np.linalg.norm(2 * X[numbers[step]] * errors[:, None], axis=1)
+            np.testing.assert_allclose([line['gradient_norm'] for line in found], norms, rtol=1e-4)
+            (of_w,) = [line for line in variables if line['step'] == step]
+            facts = {'zeros': 0, 'nan': 0, 'infinite': 0, 'size': 2}
+            for name, values in (('gradient', gradient), ('update', RATE * gradient)):
+                expected = {'norm': np.linalg.norm(values), 'largest': np.abs(values).max(), **facts}
+                assert of_w[name] == pytest.approx(expected, rel=1e-3)
+        weights -= RATE * gradient
+    assert {row['global_step']: row['step_loss'] for row in rows(f'{trained.output_dir}/metrics.csv', mode='train')}[
+        '7'
+    ] == str(np.float32(losses[7]))
+    (product,) = [line for line in lines(result, 'layer') if line['step'] == 7 and line['op'] == 'MatMul']
+    assert product['output']['size'] == BATCH
+    html = (tmp_path / 'replay.html').read_text()
+    worst = max((6, 7), key=losses.get)
+    assert f'<h1>Step {worst}: loss' in html and all(f'train:{number}<' in html for number in numbers[worst])
+
+
+def test_the_first_loss_that_differs_is_named_with_what_does(copied, caplog):
+    path = f'{copied.output_dir}/metrics.csv'
+    with open(path) as file:
+        text = file.read()
+    logged = {row['global_step']: row['step_loss'] for row in rows(path, mode='train')}
+    changed = f'{float(logged["7"]) + 0.5:.6f}'
+    with open(path, 'w') as file:
+        file.write(text.replace(logged['7'], changed))
+    result = copied.replay(8)
+    assert result['first_difference'] == 7 and result['largest_difference'] == pytest.approx(0.5, abs=1e-5)
+    assert f'the loss of step 7 was {changed[:5]}' in caplog.text and 'What differs: ' in caplog.text
+    assert os.path.dirname(result['lines']) == f'{copied.output_dir}-replay'
+
+
+@pytest.mark.parametrize(
+    'step, message',
+    [
+        (9, '^step=9: the run in .* has come to step 8'),
+        ('5:9', '^step=5:9: the run in .* has come to step 8'),
+        ('7:5', '^step=7:5 is neither a step, from 1 on'),
+        (0, '^step=0 is neither a step'),
+        ('', '^schedule=replay needs step'),
+        ('x', '^step=x is neither a step'),
+    ],
+)
+def test_a_step_that_is_none_of_the_run_is_named(trained, step, message):
+    with pytest.raises(UsageError, match=message):
+        trained.replay(step)
+
+
+def test_without_a_checkpoint_before_a_step_the_first_possible_one_is_named(copied):
+    for path in (f'{copied.output_dir}/model.ckpt-{step}.index' for step in (0, 4)):
+        os.remove(path)
+    with pytest.raises(UsageError, match='no intact checkpoint before this step: the first step that can be replayed is 9'):
+        copied.replay(3)
+    os.remove(f'{copied.output_dir}/flags.json')
+    with pytest.raises(UsageError, match='has no record of its flags'):
+        copied.replay(3)
+
+
+def test_a_damaged_checkpoint_is_passed_over(copied, tmp_path):
+    with open(f'{copied.output_dir}/model.ckpt-4.data-00000-of-00001', 'r+b') as file:
+        file.write(b'damage')
+    assert copied.replay(6, str(tmp_path / 'replay'))['from_step'] == 0
+
+
+def test_a_run_that_resumed_with_other_hyper_parameters_is_replayed_with_those_of_each_step(copied, tmp_path):
+    again = copied.train(12, override_hparams={'learning_rate': 0.01})
+    os.remove(f'{again.output_dir}/model.ckpt-8.index')
+    result = again.replay(12, str(tmp_path / 'replay'))
+    assert (result['from_step'], result['compared_losses'], result['first_difference']) == (4, 4, None)
+
+
+def test_the_step_at_which_training_ends_is_offered_and_its_origin_named(tmp_path, caplog):
+    def bad(features, labels, mode, params):
+        predictions, loss = model(features, labels, mode, params)
+        step = tf.cast(tf.train.get_or_create_global_step(), tf.float32)
+        masked = tf.where(step < 100, tf.zeros_like(loss), tf.log(-1 - loss))  # NaN, but of no account.
+        return predictions, loss + masked + tf.sqrt(4.5 - step, name='of_step')
+
+    output_dir = str(tmp_path / 'run')
+    with pytest.raises(RunError, match='the loss of step 6 is nan'):
+        api.train(
+            types.SimpleNamespace(model=bad), DATASET, output_dir, hparams={'batch_size': 4}, train_steps=9, schedule='train'
+        )
+    command = re.search(r'schedule=replay step=(\d+) output_dir=(\S+) shows what happened', caplog.text)
+    assert command.groups() == ('6', output_dir)
+    run = api.load(output_dir, types.SimpleNamespace(model=bad), DATASET)
+    result = run.replay(6)
+    assert result['not_finite'].startswith(f'model/of_step (Sqrt), made at {__file__}:') and math.isnan(float(result['loss']))
+    with pytest.raises(UsageError, match='^step=7: the run in .* has come to step 6'):
+        run.replay(7)
