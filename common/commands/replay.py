@@ -11,6 +11,7 @@ from estimator_trainer.common.commands import flags, request
 from estimator_trainer.common.commands.rerun import Rerun, rerun
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.options.values import parse_step
+from estimator_trainer.common.paths import real
 from estimator_trainer.common.replay import recorded_losses, written
 from estimator_trainer.common.replay.examples import examples_of, to_json
 from estimator_trainer.common.replay.inspection import inspecting
@@ -37,11 +38,13 @@ def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objec
         raise UsageError('--schedule=replay needs --step, such as --step=1234')
     first, last = parse_step(FLAGS.step)
     recorded_losses.check_reached(output_dir, FLAGS.step, last)
+    directory = FLAGS.replay_dir or f'{os.path.normpath(output_dir)}-replay'
+    if real(directory) == real(output_dir):
+        raise UsageError(f'--replay_dir={directory}: is the output_dir of the run, which is only read: choose another')
     data_dir = FLAGS.data_dir if FLAGS['data_dir'].present else None
     with rerun(output_dir, first, stop, data_dir, objects) as again:
         found = _replay(again, output_dir, first, last)
-    paths = written.save(found, FLAGS.replay_dir or f'{os.path.normpath(output_dir)}-replay')
-    return {**_result(found), **paths}
+    return {**_result(found), **written.save(found, directory)}
 
 
 def _replay(again: Rerun, output_dir, first, last):

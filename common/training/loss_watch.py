@@ -12,7 +12,6 @@ TIMES = 10  # The running mean: what is higher is a jump.
 _OVER = 2  # Times the running mean: a jump is over below.
 _STEPS = 100  # Over which the mean runs.
 _FIRST_STEPS = 20  # Whose losses make the first mean.
-_MOST = 10  # Jumps, each of which is a line of the log.
 _SMALL = 0.1  # Of the first loss: what is smaller is no jump, as batches of a trained model differ by large factors.
 
 
@@ -44,7 +43,7 @@ def offering_replay(output_dir: str) -> Iterator[None]:
 
 
 class LossWatch:
-    """Warns once of each of the first jumps of the loss to TIMES its running mean.
+    """Warns once of each jump of the loss to TIMES its running mean.
 
     Args:
       output_dir: of the run, whose first loss metrics.csv has if it resumes.
@@ -56,7 +55,7 @@ class LossWatch:
     def begin(self, step: int) -> None:
         """Begins at a global step."""
         self._first = first_loss(self._output_dir) if step else None
-        self._mean, self._count, self._is_high, self._left = 0.0, 0, False, _MOST
+        self._mean, self._count, self._is_high = 0.0, 0, False
 
     def see(self, last_step: int, losses: Sequence[float]) -> None:
         """Takes the losses of consecutive steps up to the last one."""
@@ -64,9 +63,8 @@ class LossWatch:
             mean = self._mean
             if self._count >= _FIRST_STEPS:
                 self._first = self._first or mean
-                if not self._is_high and self._left and loss >= TIMES * mean > 0 and loss >= _SMALL * self._first:
+                if not self._is_high and loss >= TIMES * mean > 0 and loss >= _SMALL * self._first:
                     self._is_high = True
-                    self._left -= 1
                     tf.logging.warning(
                         'The loss jumped to %.4g in step %d; its running mean was %.4g. %s shows the step.',
                         *(loss, step, mean, replay_of(step, self._output_dir)),

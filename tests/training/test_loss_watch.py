@@ -17,7 +17,6 @@ LEVEL = [1.0] * 50
         ([1.0, 100.0, 1e4], []),  # The beginning.
         ([100.0, *[0.01] * 2000, 0.2], []),  # Batches of a trained model differ.
         ([*[-1.0] * 50, 10.0], []),  # A mean of which ten times is less.
-        ([*LEVEL, *[20.0, *LEVEL] * 20], [51 + 51 * i for i in range(10)]),  # No endless log.
     ],
 )
 @pytest.mark.parametrize('size', [1, 7])
