@@ -46,7 +46,7 @@ def train(directory, **options):
 
 @pytest.fixture(scope='module')
 def trained(tmp_path_factory):
-    """A run of 8 steps, which are also in the best directory of none, with checkpoints of steps 0, 4 and 8."""
+    """A run of 8 steps, with checkpoints of steps 0, 4 and 8."""
     return train(str(tmp_path_factory.mktemp('run') / 'run'))
 
 
@@ -177,3 +177,39 @@ def test_the_step_at_which_training_ends_is_offered_and_its_origin_named(tmp_pat
     assert result['not_finite'].startswith(f'model/of_step (Sqrt), made at {__file__}:') and math.isnan(float(result['loss']))
     with pytest.raises(UsageError, match='^step=7: the run in .* has come to step 6'):
         run.replay(7)
+
+
+def batch_norm(features, labels, mode, params):
+    net = tf.layers.batch_normalization(tf.layers.dense(features['x'], 4), training=mode == 'train')
+    y = tf.layers.dense(net, 1)[:, 0]
+    return {'y': y}, None if labels is None else tf.square(y - labels['y'])
+
+
+def program(features, labels, mode, params, config):
+    net = tf.layers.dropout(tf.layers.dense(features['x'], 4), 0.5, training=mode == 'train')
+    loss = tf.losses.mean_squared_error(labels['y'], tf.layers.dense(net, 1)[:, 0])
+    train_op = tf.train.AdamOptimizer(0.01).minimize(loss, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def shuffled(split, params):
+    return tf.data.Dataset.from_tensor_slices(({'x': X}, {'y': Y})).shuffle(20).repeat().batch(4)
+
+
+@pytest.mark.parametrize(
+    'model, dataset, options',
+    [
+        (types.SimpleNamespace(model=batch_norm), DATASET, {'num_towers': 2, 'steps_per_loop': 3}),
+        (program, types.SimpleNamespace(input_fn=shuffled), {}),
+    ],
+)
+def test_towers_loops_batch_norm_and_programs_are_replayed_to_the_bit(tmp_path, model, dataset, options):
+    output_dir = str(tmp_path / 'run')
+    hparams = {'batch_size': 4} if options else {}
+    options = {'train_steps': 8, 'save_checkpoints_steps': 4, 'save_summary_steps': 1, 'schedule': 'train', **options}
+    result = api.train(model, dataset, output_dir, hparams=hparams, **options).replay(7)
+    assert (result['from_step'], result['compared_losses'], result['first_difference']) == (4, 3, None)
+    (step,) = lines(result, 'step')
+    assert step['loss'] == step['loss_as_inspected'] == result['loss']
+    gradients = {line['name']: line['gradient']['norm'] for line in lines(result, 'variable')}
+    assert {'dense/kernel', 'dense_1/kernel'} <= gradients.keys() and gradients['dense_1/kernel'] > 0
