@@ -38,7 +38,7 @@ def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objec
         raise UsageError('--schedule=replay needs --step, such as --step=1234')
     first, last = parse_step(FLAGS.step)
     recorded_losses.check_reached(output_dir, FLAGS.step, last)
-    directory = FLAGS.replay_dir or f'{os.path.normpath(output_dir)}-replay'
+    directory = FLAGS.replay_dir or f'{output_dir.rstrip("/")}-replay'
     if real(directory) == real(output_dir):
         raise UsageError(f'--replay_dir={directory}: is the output_dir of the run, which is only read: choose another')
     data_dir = FLAGS.data_dir if FLAGS['data_dir'].present else None
@@ -97,6 +97,8 @@ def _result(found):
     origin = worst.inspected.origin
     for one in worst.examples[:_SHOWN]:
         tf.logging.info('Step %d: loss %s: %s', worst.step, 'unknown' if one.loss is None else f'{one.loss:.4g}', one.where)
+    if left_out := sum(one.loss is not None and one.gradient_norm is None for one in worst.examples):
+        tf.logging.warning('Step %d: the norms of %d gradients are unknown: NaN, or time ran out.', worst.step, left_out)
     if origin:
         tf.logging.info('Step %d: the first NaN or infinity arises in %s.', worst.step, origin)
     return {

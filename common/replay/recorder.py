@@ -44,8 +44,9 @@ def record(experiment: Experiment, end: int, keeps_batches: bool, recorded: Reco
 
 
 def flat(features: Any, labels: Any) -> list[tf.Tensor]:
-    """Returns the tensors of a batch, without structure."""
-    return [tensor for tensor in tf.nest.flatten((features, labels), expand_composites=True) if tensor is not None]
+    """Returns the tensors of a batch, each once, without structure."""
+    found = tf.nest.flatten((features, labels), expand_composites=True)
+    return [*{tensor.ref(): tensor for tensor in found if tensor is not None}.values()]
 
 
 class _Recorder(tf.train.SessionRunHook):
