@@ -16,6 +16,7 @@ from estimator_trainer.common import processor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PEERS = {
+    'cleanlab': ['cleanlab', 'scipy'],
     'jax': ['jax', 'flax', 'optax', 'numpy'],
     'keras': ['tensorflow', 'keras'],
     'onnx': ['onnxruntime', 'tensorflow', 'tf2onnx'],

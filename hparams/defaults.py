@@ -51,6 +51,11 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         ),
         # Input.
         'train_split': HParam('train', 'The split to train on.'),
+        'exclude': HParam(
+            '',
+            'A CSV file of training records to leave out, such as suspects.csv; those with a label in its column corrected are '
+            'trained with that instead. Has its own flag.',
+        ),
         'folds': HParam(
             0, 'The number of parts of the training data, one of which is the split eval; 0 does not divide it.', minimum=0
         ),

@@ -125,7 +125,7 @@ def _check(values, origin, key, value):
 
 def is_path(name: str) -> bool:
     """Whether a hyper-parameter is the path of a user's file or directory, such as table_file, image_dir or schema."""
-    return name in ('schema', 'embeddings') or name.endswith(('_file', '_dir', '_path'))
+    return name in ('schema', 'embeddings', 'exclude') or name.endswith(('_file', '_dir', '_path'))
 
 
 def expanded(values: Mapping[str, Any]) -> dict[str, Any]:

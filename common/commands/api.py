@@ -38,6 +38,7 @@ from estimator_trainer.common.commands.report import naming_arguments
 from estimator_trainer.common.errors import RunError, UsageError, describe
 from estimator_trainer.common.inference import predicted_masks
 from estimator_trainer.common.inference.predictor import Predictor
+from estimator_trainer.common.inference.suspects import read as read_suspects
 from estimator_trainer.common.report import page
 from estimator_trainer.common.report.compared import as_dicts
 from estimator_trainer.common.report.notebook import Shown, ShownPath
@@ -503,6 +504,24 @@ class Run:
             fixed = {'schedule': 'replay', 'step': str(step), 'replay_dir': directory}
             FLAGS, objects = self._settings.to_flags(fixed, {})
             return replay.run(FLAGS, stop, objects)
+
+    def suspects(self, top: int | None = None, checkpoint: str | None = None) -> list[dict[str, Any]]:
+        """Lists the training examples that are probably labeled wrongly, the most suspicious first; writes suspects.csv, too.
+
+        The run must have been trained with record_margins=True. See docs/suspects.md.
+
+        Args:
+          top: how many; by default all whose score is negative.
+          checkpoint: as for `evaluate`, of the predictions.
+
+        Returns:
+          A dict per example, a row of suspects.csv: where it is, 'label', 'predicted', 'probability_of_label' and 'score'.
+
+        Raises:
+          UsageError, RunError: there are no margins, or as for `evaluate`.
+        """
+        found = self._execute({'schedule': 'suspects', 'top': top, 'checkpoint': checkpoint}, {})
+        return read_suspects(found['suspects'])
 
     def _execute(self, fixed, options, on_metrics=None):
         try:

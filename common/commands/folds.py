@@ -16,7 +16,7 @@ from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import TABLE, names_with
 from estimator_trainer.common.paths import absolute, is_remote
 from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.common.runs import chosen_checkpoint, ensemble, saved_flags, start_over
+from estimator_trainer.common.runs import chosen_checkpoint, ensemble, saved_flags, start_over, suspects
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
@@ -26,7 +26,11 @@ from estimator_trainer.common.sweep.starts import starter
 from estimator_trainer.hparams import build
 from estimator_trainer.hparams.text import parse
 
-_OF_ALL = {'predict': ensemble.predict, 'export': ensemble.export}  # Schedules of all folds together.
+_OF_ALL = {
+    'predict': ensemble.predict,
+    'export': ensemble.export,
+    'suspects': suspects.of_folds,
+}  # Schedules of all folds together.
 _NOT_KEPT = ('jobs', 'output_dir')
 
 

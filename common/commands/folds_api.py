@@ -26,6 +26,7 @@ from estimator_trainer.common.commands.report import naming_arguments
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference import predicted_masks
 from estimator_trainer.common.inference.ensemble import average
+from estimator_trainer.common.inference.suspects import read as read_suspects
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.sweep import fold_table
 from estimator_trainer.common.sweep import folds as state
@@ -152,6 +153,13 @@ class Folds:
         Arguments and errors as for `Run.export`.
         """
         return self._execute({'schedule': 'export', 'checkpoint': checkpoint, **options})['export']
+
+    def suspects(self, top: int | None = None, checkpoint: str | None = None) -> list[dict[str, Any]]:
+        """Lists the training examples that are probably labeled wrongly, by the fold that has not trained on each.
+
+        Arguments, result and errors as for `Run.suspects`; no margins are needed.
+        """
+        return read_suspects(self._execute({'schedule': 'suspects', 'top': top, 'checkpoint': checkpoint})['suspects'])
 
     def _predict_all(self, fixed, options):
         with tempfile.TemporaryDirectory() as directory:

@@ -86,6 +86,7 @@ def _given(FLAGS, objects, model, dataset, run):
         train_steps=FLAGS.train_steps,
         num_epochs=FLAGS.num_epochs,
         seed=FLAGS.seed,
+        exclude=FLAGS.exclude,
     )
 
 

@@ -105,7 +105,7 @@ def predict_split(
     if source.has_input_fn():
         yield from _predict_batches(estimator, source, split, checkpoint_path)
         return
-    labels, places = read_labels(source, split), itertools.chain(sources(source, split), itertools.repeat({}))
+    labels, places = read_labels(source, split), read_places(source, split)
     with opened(make_input_fn(source, PREDICT, split)) as (session, batches):
         specs = {name: spec for name, spec in batches.element_spec.items() if name != EXAMPLE_ID}
         predictor = Predictor(estimator, specs, checkpoint_path, answers_one=False)
@@ -182,6 +182,18 @@ def _tags_of(label, prediction, metadata):
     if label is None or 'tags' not in metadata or 'tags' not in prediction.values:
         return label
     return [metadata['tags'][number] for number in label[: len(prediction.values['tags'])]]
+
+
+def read_places(source, split):
+    """Yields what each example of a split is of, such as {'file', 'record'}, if its files are the user's own; else {}."""
+    whole, _ = source.in_whole(split, np.zeros(0, np.int64))
+    found = sources(source, whole)
+    if source.is_part(split):
+        listed = [*found]
+        count = len(source.in_part(split, np.arange(len(listed))))
+        found = (listed[number] for number in source.in_whole(split, np.arange(count))[1].tolist())
+    yield from found
+    yield from itertools.repeat({})
 
 
 def predict_files(

@@ -47,6 +47,11 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
             needs_checkpoint=True,
             reports=True,
         ),
+        'suspects': Schedule(
+            'lists training examples that are probably labeled wrongly, after a training with --record_margins or --folds',
+            needs_checkpoint=True,
+            looks_back=True,
+        ),
         'serve': Schedule(
             "answers requests over HTTP as TensorFlow Serving's REST API does, until a signal", needs_checkpoint=True
         ),

@@ -126,6 +126,14 @@ class Options:
         traits=SET_IN_TRIALS,
     )
 
+    exclude: str | None = flag(
+        None,
+        'A CSV file of training records to leave out, such as suspects.csv; those with a label in its column corrected are '
+        'trained with that instead.',
+        default_text="the set's, or none",
+        traits=PATH | SET_IN_TRIALS,
+    )
+
     folds: int = flag(
         0,
         'Divide the training data into this many parts, and train a run for each, output_dir/fold_N, which evaluates on that '
@@ -241,6 +249,12 @@ class Options:
         check=regular_expression('freeze'),
         traits=CHANGES_RESULT | OF_TRAINING,
     )
+    record_margins: bool = flag(
+        False,
+        "Record each training example's margin at each step, the logit of its label minus the largest other one, by which "
+        '--schedule=suspects finds wrong labels.',
+        traits=SAME_IN_TASKS | KEPT | OF_TRAINING,
+    )
     debug_numerics: bool = flag(
         False, 'Stop at the first op that produces a NaN or an infinity, and name it; slower.', traits=SAME_IN_TASKS
     )
@@ -347,7 +361,7 @@ class Options:
         'The checkpoint to evaluate, predict with, export, serve or report on: latest, best, or a path; to serve, also '
         'the path of an export, or of a directory of them.',
         default_text='best, if the training had --best_metric or --early_stopping_patience; else latest',
-        schedules=('evaluate', 'predict', 'export', 'serve', 'report'),
+        schedules=('evaluate', 'predict', 'export', 'serve', 'report', 'suspects'),
         traits=PATH | NOT_IN_TRIALS,
     )
 
@@ -378,6 +392,14 @@ class Options:
         check=check_png,
         schedules=('predict',),
         traits=PATH | NOT_IN_TRIALS,
+    )
+
+    top: int = flag(
+        0,
+        'Number of suspects, those of the lowest scores; 0 lists all whose score is negative.',
+        bounds=(0, MAX_INT),
+        schedules=('suspects',),
+        traits=NOT_IN_TRIALS,
     )
 
     step: str = flag(

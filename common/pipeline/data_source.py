@@ -11,7 +11,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, describe
-from estimator_trainer.common.pipeline import fold
+from estimator_trainer.common.pipeline import excluded, fold
 from estimator_trainer.common.pipeline.specs import Specs
 from estimator_trainer.common.plugins import dataset_contract, estimator_contract
 from estimator_trainer.common.plugins.traceback_filter import in_a_line
@@ -62,15 +62,33 @@ class DataSource:
     def read(self, split: str) -> tf2.data.Dataset:
         """Returns the records of a split; the module's `prepare` must have run.
 
+        Of the training records, these are those that the hyper-parameter `exclude` leaves, see `exclusion`.
+
         Raises:
           UsageError: there is no such split, or the module returns something else.
           RunError: the split cannot be read.
         """
         records = self.read_whole(split)
+        if self._excludes(split):
+            records = excluded.read(records, self.data_dir, self.params)
         return records if self.has_own_folds() else fold.in_fold(records, split, self.recorded)
 
+    def _excludes(self, split):
+        """Whether some of the records of `read_whole` are excluded, as far as that has been prepared."""
+        is_trained = (split if self.has_own_folds() else fold.source_of(split, self.recorded)) == self.params.train_split
+        return bool(is_trained and self.recorded.exclude and excluded.DIGEST in self.params.metadata)
+
+    def is_part(self, split: str) -> bool:
+        """Whether a split may lack records of `read_whole`."""
+        return self._excludes(split) or bool(self.params.folds and not self.has_own_folds())
+
+    def _kept(self):
+        """Returns the numbers of the records of `read_whole` that are not excluded."""
+        with tf.Graph().as_default():
+            return excluded.numbers(self.read_whole(self.params.train_split), self.data_dir, self.params)
+
     def read_whole(self, split: str) -> tf2.data.Dataset:
-        """Returns what `read` does, without dividing it into folds; the split eval is then part of the training split."""
+        """Returns what the module reads, all records; with folds, the split eval is part of the training split."""
         flag = f'--dataset={self.params.dataset}'
         try:
             with self._finding(split):
@@ -84,12 +102,15 @@ class DataSource:
 
     def in_whole(self, split: str, numbers: np.ndarray) -> tuple[str, np.ndarray]:
         """Returns the split of `read_whole` and the numbers there, int64 [n], of records of a split."""
-        if self.has_own_folds():
-            return split, numbers
-        return fold.source_of(split, self.params), fold.in_whole(numbers, split, self.params)
+        whole = numbers if self.has_own_folds() else fold.in_whole(numbers, split, self.params)
+        whole = self._kept()[whole] if self._excludes(split) else whole
+        return split if self.has_own_folds() else fold.source_of(split, self.params), whole
 
     def in_part(self, split: str, numbers: np.ndarray) -> np.ndarray:
         """Returns the numbers in a split of those records that are in it, given their numbers in the split of `in_whole`."""
+        if self._excludes(split):
+            kept = self._kept()
+            numbers = np.searchsorted(kept, numbers[np.isin(numbers, kept)])
         return numbers if self.has_own_folds() else fold.in_part(numbers, split, self.params)
 
     def has_own_folds(self) -> bool:

@@ -200,15 +200,19 @@ def parsed_batches(source: DataSource, mode: str, records: tf.data.Dataset, batc
 
 def label_batches(source: DataSource, records: tf.data.Dataset, batch_size: int = 0) -> tf.data.Dataset:
     """Returns (positions, labels) of the batches that `parsed_batches` gives; no features are computed."""
+    return picked_batches(source, records, lambda features, labels: labels, batch_size)
+
+
+def picked_batches(source: DataSource, records: tf.data.Dataset, pick: Callable, batch_size: int = 0) -> tf.data.Dataset:
+    """Returns (positions, pick(features, labels)) of the batches that `parsed_batches` gives; nothing else is computed."""
     parse, size = parser(source, ModeKeys.EVAL), batch_size or source.params.eval_batch_size
 
-    def parse_labels(position, record):
-        _, labels = parse(position, record)
-        return position, labels
+    def parse_some(position, record):
+        return position, pick(*parse(position, record))
 
     if source.parses_batches():
-        return disable_autotune(_numbered(records.batch(size), 0, size).map(parse_labels, tf.data.AUTOTUNE))
-    return disable_autotune(batch_examples(_numbered(records, 0, 1).map(parse_labels, tf.data.AUTOTUNE), size, False))
+        return disable_autotune(_numbered(records.batch(size), 0, size).map(parse_some, tf.data.AUTOTUNE))
+    return disable_autotune(batch_examples(_numbered(records, 0, 1).map(parse_some, tf.data.AUTOTUNE), size, False))
 
 
 def get_specs(source: DataSource) -> Specs:

@@ -78,6 +78,7 @@ def _check_options(model: types.ModuleType, source: DataSource, num_towers: int,
             f'--dataset={source.params.dataset} makes its own batches, which excludes {name}: omit it, or define read() and '
             'parse() in place of input_fn()'
         )
+    _check_margins(model, source, options, task)
     if not makes_step(model):
         return
     given = {
@@ -93,3 +94,15 @@ def _check_options(model: types.ModuleType, source: DataSource, num_towers: int,
                 f'--model={source.params.model} makes its own training step, which excludes {name}: omit it, or define model() '
                 'in place of model_fn() or estimator()'
             )
+
+
+def _check_margins(model, source, options, task):
+    """Raises UsageError if the framework cannot record margins, or would not know whose they are."""
+    reasons = {
+        f'--dataset={source.params.dataset}, which makes its own batches': source.has_input_fn(),
+        f'--model={source.params.model}, which makes its own training step': makes_step(model),
+        'a cluster, each of whose tasks sees only a part of the examples': task.count > 1,
+    }
+    for reason, is_given in reasons.items():
+        if options.record_margins and is_given:
+            raise UsageError(f'--record_margins excludes {reason}: omit it')

@@ -14,6 +14,7 @@ from estimator_trainer.common.cluster.tf_config import EVALUATOR, PS, ClusterCon
 from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import dumps
+from estimator_trainer.common.inference import duplicates
 from estimator_trainer.common.monitoring import projector
 from estimator_trainer.common.monitoring.summaries import close_writers
 from estimator_trainer.common.options.schedule import SCHEDULES
@@ -36,13 +37,15 @@ from estimator_trainer.common.runs.experiment import Experiment, make_experiment
 from estimator_trainer.common.runs.recording import recorded
 from estimator_trainer.common.runs.schedules import RUN
 from estimator_trainer.common.stop import StopOnSignal
-from estimator_trainer.common.storage import checkpoints, run_dir
+from estimator_trainer.common.storage import checkpoints, margins_file, run_dir
 from estimator_trainer.common.training.loss_watch import offering_replay
 from estimator_trainer.common.training.numerics import name_the_op
 from estimator_trainer.common.training.reproducibility import seeded
 from estimator_trainer.common.training.session_config import make_run_config
 from estimator_trainer.hparams import build, comparison, overrides
 from estimator_trainer.hparams.text import parse
+
+_COMPARED = 20_000  # Examples of each split, in a description of the data.
 
 
 def run(
@@ -121,7 +124,10 @@ def run(
 
 def _describe(source):
     source.prepare()
-    return source.summary().rstrip() or f'--dataset={source.params.dataset}: has no summary() of its data'
+    text = source.summary().rstrip() or f'--dataset={source.params.dataset}: has no summary() of its data'
+    source = dataclasses.replace(source, params=build.add_metadata(source.params, source.metadata()))
+    found = duplicates.find(source, _COMPARED)
+    return '\n'.join([text, *(f'{line}.' for line in (found.warnings() if found else ()))])
 
 
 @contextlib.contextmanager
@@ -207,6 +213,8 @@ def _begin(experiment, options, back_to, text, kept, history, step):
         start_over.delete(output_dir)
     if back_to is not None:
         rollback.roll_back(output_dir, back_to, options)
+    if not options.record_margins and margins_file.exists(output_dir):
+        margins_file.restart(output_dir, experiment.source.params.examples_at(step))  # Those of other steps will follow.
     if text:
         run_dir.save_summary(output_dir, text)
     kept = {**kept, saved_flags.PARALLELISM: parallelism.of(experiment.options)}

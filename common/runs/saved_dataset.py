@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common import paths, word_vectors
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import dumps, read_json, write_json
+from estimator_trainer.common.pipeline import excluded, exclusion
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import find_specs
 from estimator_trainer.common.pipeline.specs import Specs, from_json, to_json
@@ -19,7 +20,8 @@ from estimator_trainer.common.records import shards
 from estimator_trainer.common.storage.run_dir import dataset_path
 from estimator_trainer.hparams.build import HParams, add_metadata
 
-_IN_WORDS = {'moved_rows': 'which rows of the file are held out'}  # Metadata whose names users never see.
+# Metadata whose names users never see.
+_IN_WORDS = {'moved_rows': 'which rows of the file are held out', excluded.DIGEST: 'the file of exclude'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,6 +154,9 @@ def prepare(source: DataSource, saved: SavedDataset | None, trains: bool) -> Dat
         source = dataclasses.replace(source, params=HParams(source.params, saved.metadata, source.params.batch_start))
     source.prepare()
     metadata = source.metadata()
+    if source.params.exclude:
+        kept = saved.metadata.get(excluded.DIGEST) if saved and not trains else None  # The file may be gone then.
+        metadata = {**metadata, excluded.DIGEST: kept or excluded.digest(source.params)}
     if saved:
         added = {key: saved.metadata[key] for key in (CLASS_COUNTS, word_vectors.FACTS) if key in saved.metadata}
         metadata = {**added, **metadata}  # Most modules do not count; see `with_class_counts` and `with_word_vectors`.
@@ -163,7 +168,10 @@ def prepare(source: DataSource, saved: SavedDataset | None, trains: bool) -> Dat
                     'choose another --output_dir, or restore the data'
                 )
         metadata = saved.metadata
-    return dataclasses.replace(source, params=add_metadata(source.params, metadata))
+    source = dataclasses.replace(source, params=add_metadata(source.params, metadata))
+    if trains:
+        exclusion.write(source)
+    return source
 
 
 def without_data(source: DataSource, saved: SavedDataset) -> DataSource:

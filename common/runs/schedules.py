@@ -22,6 +22,7 @@ from estimator_trainer.common.runs.recorder import recording
 from estimator_trainer.common.runs.report import report
 from estimator_trainer.common.runs.seen import seen
 from estimator_trainer.common.runs.serve_schedule import serve
+from estimator_trainer.common.runs.suspects import suspects
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_dir
 from estimator_trainer.common.storage.metrics import (
     add_metrics,
@@ -253,6 +254,7 @@ RUN: Mapping[str, Callable[..., dict[str, Any]]] = {
         export,
         serve,
         report,
+        suspects,
         seen,
         find_learning_rate,
         dry_run,

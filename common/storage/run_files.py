@@ -23,7 +23,7 @@ _WRITTEN = (
     ('', _CHECKPOINT),
     (
         '',
-        rf'checkpoint|graph\.pbtxt|predictions\.jsonl|data_summary\.txt|report\.html|results\.json|status\.json|tasks\.jsonl|{_EVENTS}',
+        rf'checkpoint|graph\.pbtxt|predictions\.jsonl|data_summary\.txt|report\.html|results\.json|status\.json|tasks\.jsonl|margins\.f16|suspects\.html|duplicates\.csv|{_EVENTS}',
     ),
     ('eval(_.+)?', rf'{_EVENTS}|projector_config\.pbtxt|embedding(_labels)?\.tsv|embedding_images\.png'),
     ('input_state', r'\d+\.input\..+'),

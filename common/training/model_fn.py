@@ -28,6 +28,7 @@ from estimator_trainer.common.training import (
     stochastic_average,
 )
 from estimator_trainer.common.training.class_names import with_class_name
+from estimator_trainer.common.training.margins import Margins
 from estimator_trainer.common.training.parallel import make_parallel
 from estimator_trainer.common.training.recalibration import NUM_BATCHES, Recalibration
 from estimator_trainer.common.training.step import make_train_op
@@ -102,14 +103,18 @@ class ModelFn:
         for line in describe(features, labels, tf.trainable_variables()):
             tf.logging.info(line)
         warm_start(self.training.options, networks)
-        return self._train_spec(features, predictions, example_loss, losses, metrics, params, config)
+        margins = None
+        if self.training.options.record_margins:
+            margins = Margins(labels, predictions, params, config.model_dir, self.training.checkpoint_periods)
+        return self._train_spec(features, predictions, example_loss, losses, metrics, params, config, margins)
 
-    def _train_spec(self, features, predictions, example_loss, losses, metrics, params, config):
+    def _train_spec(self, features, predictions, example_loss, losses, metrics, params, config, margins):
         training, options = self.training, self.training.options
         tf.add_to_collection(observed.EXAMPLE_LOSS, example_loss)
         loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
         with training.task.local():
             waited, count_wait = measure_wait(features)
+            count_wait = tf.group(count_wait, margins.op) if margins else count_wait
         means = training.task.means(loss, params)
         train_op = make_train_op(self.model, loss, losses, metrics, count_wait, training.total_steps, options, params, means)
         before_saving = None
@@ -119,7 +124,7 @@ class ModelFn:
         hooks = model_contract.make_hooks(self.model, ModeKeys.TRAIN, params)
         training.check_effects(self.model, params, self.names_read, config.model_dir)
         step = Step(features, predictions, means, train_op, metrics, waited, hooks, max(len(self.devices), 1))
-        return training.make_spec(step._replace(before_saving=before_saving), params, config)
+        return training.make_spec(step._replace(before_saving=before_saving, margins=margins), params, config)
 
     def _averaged(self, train_op, params):
         """Returns the op of a training step that also averages the weights, see `stochastic_average`."""

@@ -24,6 +24,7 @@ from estimator_trainer.common.storage.checkpoints import has_checkpoint
 from estimator_trainer.common.training import exact_program, saving
 from estimator_trainer.common.training.effects import check_effects
 from estimator_trainer.common.training.loss_watch import LossWatch
+from estimator_trainer.common.training.margins import Margins
 from estimator_trainer.common.training.multi_step import LOOP_SECONDS, MultiStepHook
 from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 from estimator_trainer.common.word_vectors import WordVectors
@@ -48,6 +49,7 @@ class Step(NamedTuple):
       towers: number of parts that a batch has on this machine.
       scaffold: the model's own; None for the framework's.
       before_saving: see CheckpointSaver's `prepare`.
+      margins: those of its examples, to be recorded; None if they are not.
     """
 
     features: Any
@@ -60,6 +62,7 @@ class Step(NamedTuple):
     towers: int = 1
     scaffold: tf.train.Scaffold | None = None
     before_saving: Callable[[tf.Session, int], None] | None = None
+    margins: Margins | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -144,8 +147,9 @@ class Training:
         if found := self.task.step_hook(self.stop):
             return found
         options = self.options
+        periods = [*self.checkpoint_periods, *([step.margins.period] if step.margins else [])]
         milestones = [self.total_steps, *self._profiled()]
-        arguments = options.save_summary_steps, self.checkpoint_periods, milestones, watch and watch.see
+        arguments = options.save_summary_steps, periods, milestones, watch and watch.see
         steps = options.steps_per_loop or (0 if self._may_loop(step) else 1)
         if not steps:
             tf.logging.info('Each session call runs up to %g s of steps; --steps_per_loop=1 runs one.', LOOP_SECONDS)
@@ -175,6 +179,7 @@ class Training:
         options, periods, task = self.options, self.checkpoint_periods, self.task
         hooks: list[tf.train.SessionRunHook] = [state] if state else []
         hooks.append(saving.StepCheck(step.means.loss, self.has_input_fn, watch, step_hook))
+        hooks += [step.margins.hook(step_hook)] if step.margins else []
         if task.is_chief:
             length = Length(params, self.num_examples, self.total_steps, self._batch_size(step.features, params))
             summaries = TrainingSummaries(

@@ -16,7 +16,7 @@ STEPS, INT32 = 2**63 - 1, 2**31 - 1
 RANGES = {
     'train_steps': (1, INT32),
     'port': (0, 65535),
-    **dict.fromkeys(['seed', 'steps_per_loop', 'keep_checkpoint_max', 'restarts', 'eval_timeout'], (0, INT32)),
+    **dict.fromkeys(['seed', 'steps_per_loop', 'keep_checkpoint_max', 'restarts', 'eval_timeout', 'top'], (0, INT32)),
     **dict.fromkeys(['save_checkpoints_steps', 'save_summary_steps', 'eval_every_steps'], (1, STEPS)),
     **dict.fromkeys(['overfit_batches', 'eval_steps', 'early_stopping_patience', 'keep_checkpoint_every'], (0, STEPS)),
     **dict.fromkeys(['num_gpus', 'num_towers', 'inter_op_threads', 'intra_op_threads', 'folds', 'min_tasks'], (0, 1024)),
@@ -65,7 +65,7 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
     [
         (
             Trait.PATH,
-            'output_dir runs data_dir hparams_set warm_start_from checkpoint input predictions visualize export replay_dir',
+            'output_dir runs data_dir hparams_set warm_start_from checkpoint input predictions visualize exclude export replay_dir',
         ),
         (
             Trait.COMMAND_LINE,
@@ -75,7 +75,7 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
         (
             Trait.SAME_IN_TASKS,
             """num_gpus num_towers precision xla save_checkpoints_steps save_summary_steps steps_per_loop profile_steps
-            overfit_batches freeze debug_numerics eval_every_steps keep_checkpoint_every overwrite min_tasks""",
+            overfit_batches freeze record_margins debug_numerics eval_every_steps keep_checkpoint_every overwrite min_tasks""",
         ),
         (
             Trait.SAME_IN_TRIALS,
@@ -88,20 +88,21 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
             Trait.KEPT,
             """schedule num_gpus num_towers precision xla overfit_batches freeze steps_per_loop save_checkpoints_steps
             save_summary_steps keep_checkpoint_max keep_checkpoint_every eval_every_steps eval_steps eval_splits best_metric
-            early_stopping_patience early_stopping_min_delta warm_start_from warm_start_names warm_start_exclude loggers""",
+            early_stopping_patience early_stopping_min_delta warm_start_from warm_start_names warm_start_exclude loggers
+            record_margins""",
         ),
         (
             Trait.OF_TRAINING,
             """save_checkpoints_steps save_summary_steps keep_checkpoint_max keep_checkpoint_every steps_per_loop profile_steps
-            overfit_batches warm_start_from warm_start_names warm_start_exclude freeze""",
+            overfit_batches warm_start_from warm_start_names warm_start_exclude freeze record_margins""",
         ),
         (Trait.OF_EVALUATION, 'eval_every_steps eval_steps eval_splits'),
-        (Trait.SET_IN_TRIALS, 'model dataset output_dir hparams hparams_set train_steps num_epochs seed log_file jobs'),
+        (Trait.SET_IN_TRIALS, 'model dataset output_dir hparams hparams_set train_steps num_epochs seed exclude log_file jobs'),
         (
             Trait.NOT_IN_TRIALS,
             """schedule override_hparams from_step checkpoint eval_timeout input predict_split predictions visualize
             local_cluster min_tasks restarts runs watch overwrite format quantize port host folds intervals export step
-            record replay_dir""",
+            record replay_dir top""",
         ),
     ],
 )

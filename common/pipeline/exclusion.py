@@ -1,0 +1,246 @@
+"""Writes the training records without those of a CSV file, or with the labels that it corrects: the hyper-parameter `exclude`.
+
+The file has a row for each of them, as suspects.csv has: where it is, its label, and perhaps `corrected`, another label; without
+that, the record is left out. The data itself does not change.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+import csv
+import dataclasses
+import functools
+import io
+import itertools
+import os
+from typing import NamedTuple
+
+from google.protobuf.message import DecodeError
+import numpy as np
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError, UsageError, listed, show
+from estimator_trainer.common.files import read_json, write_json
+from estimator_trainer.common.pipeline import excluded, identity, places
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.identity import COLUMNS, Place, place_of
+from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
+from estimator_trainer.common.records import records
+from estimator_trainer.common.records.elements import iterate, opened
+
+LABEL, CORRECTED = 'label', 'corrected'  # Columns.
+_BATCH = 1000
+Read = Callable[[], tf2.data.Dataset]
+
+
+class _Row(NamedTuple):
+    line: int
+    fields: Mapping[str, str]
+
+    def text(self, name):
+        return (self.fields.get(name) or '').strip()
+
+
+def write(source: DataSource) -> None:
+    """Writes the rest of the training records, once for each state of the data and of the file, and says how many they are.
+
+    Raises:
+      UsageError: the file is wrong, or of other data.
+    """
+    params = source.params
+    if not params.exclude:
+        return
+    with tf.Graph().as_default():
+        all_records = source.read_whole(params.train_split)
+        directory = excluded.directory(all_records, source.data_dir, params)
+    if not records.is_written(directory):
+        _write(source, directory)
+    found = read_json(excluded.facts_path(directory))
+    tf.logging.info(
+        'exclude=%s: of %d training records, %d are left out, and %d have corrected labels.',
+        *(params.exclude, found['records'], len(found[excluded.LEFT_OUT]), found[CORRECTED]),
+    )
+
+
+def _write(source, directory):
+    rows = _read_rows(source.params.exclude)
+    found, labels = _find(source, rows)
+    _check_labels(source, found, labels)
+    wanted = {number: _class_of(row, CORRECTED, source) for number, row in found.items() if row.text(CORRECTED)}
+    left_out = sorted({*found} - {*wanted})
+    if len(left_out) == len(labels):
+        raise UsageError(f'exclude={source.params.exclude} names all {len(labels)} training records: leave some to train on')
+    tf.io.gfile.makedirs(directory)
+    facts = {'records': len(labels), CORRECTED: len(wanted), excluded.LEFT_OUT: left_out}
+    write_json(excluded.facts_path(directory), facts)
+    read = functools.partial(source.read_whole, source.params.train_split)
+    corrected = _corrected(source, read, wanted, labels)
+    rest = _Rest(read, frozenset(left_out), corrected)
+    records.write(directory, {source.params.train_split: rest}, fingerprint=os.path.basename(directory))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rest:
+    """The serialized examples that are left; iterating reads the records."""
+
+    read: Read
+    left_out: frozenset[int]
+    corrected: Mapping[int, bytes]
+
+    def __iter__(self) -> Iterator[list[bytes]]:
+        for first, batch in _batches(self.read):
+            numbered = enumerate(batch, first)
+            yield [self.corrected.get(number, record) for number, record in numbered if number not in self.left_out]
+
+
+def _batches(read):
+    """Yields the number of the first record of each batch, and its records."""
+    first = 0
+    with opened(lambda: read().batch(_BATCH)) as (session, batches):
+        for batch in iterate(session, batches):
+            yield first, batch.tolist()
+            first += len(batch)
+
+
+def _read_rows(path: str) -> Sequence[_Row]:
+    """Returns the rows of a file, with commas, semicolons or tabs, as spreadsheets write them."""
+    try:
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            text = file.read().decode('utf-8-sig')
+    except UnicodeDecodeError:
+        raise UsageError(f'exclude={path}: is not UTF-8: save it as such') from None
+    first = text.partition('\n')[0]
+    reader = csv.DictReader(io.StringIO(text, newline=''), delimiter=max(',;\t', key=first.count), strict=True)
+    try:
+        names = reader.fieldnames or ()
+        if LABEL not in names or not {*names} & {*COLUMNS}:
+            raise UsageError(
+                f'exclude={path}: line 1 must name the columns as suspects.csv does: {LABEL}, and {", ".join(COLUMNS[:-1])} or '
+                f'{COLUMNS[-1]}'
+            )
+        rows = [_Row(reader.line_num, fields) for fields in reader]
+    except csv.Error as error:
+        raise UsageError(f'exclude={path}: line {reader.line_num}: {error}') from None
+    if not rows:
+        raise UsageError(f'exclude={path}: has no rows: omit it')
+    return rows
+
+
+def _find(source: DataSource, rows: Sequence[_Row]) -> tuple[dict[int, _Row], np.ndarray]:
+    """Returns {number of its record: row}, and the classes of all records; leaves out rows of records held out."""
+    params = source.params
+    numbers, labels = _numbered(source, params.train_split)
+    names = [name for name, _ in next(iter(numbers), ())]
+    found: dict[int, _Row] = {}
+    others = []
+    for row in rows:
+        number = numbers.get(place := tuple((name, row.text(name)) for name in names))
+        if number in found:
+            raise _error(row, source, f'{_shown(place)} occurs twice: leave one of the two')
+        if number is None:
+            others.append((row, place))
+        else:
+            found[number] = row
+    if others:
+        _check_held_out(source, others)
+    return found, labels
+
+
+def _check_held_out(source, others):
+    """Raises UsageError unless rows whose records are not among those to train on are of the split eval."""
+    with contextlib.suppress(UsageError, RunError):  # There may be no such split.
+        held_out, _ = _numbered(source, 'eval')
+        others, count = [(row, place) for row, place in others if place not in held_out], len(others)
+        if not others:
+            tf.logging.warning('exclude=%s: %d rows are of the split eval, which stays as it is.', source.params.exclude, count)
+    for row, place in others:
+        if missing := [name for name, text in place if not text]:
+            raise _error(
+                row, source, f'has no {missing[0]}, by which the records of --dataset={source.params.dataset} are known'
+            )
+        raise _error(
+            row, source, f'{_shown(place)} is not in the split {source.params.train_split}: was it made with other data?'
+        )
+
+
+def _numbered(source, split) -> tuple[dict[Place, int], np.ndarray]:
+    """Returns {place: number} of the records of a split, and their classes."""
+    labels, ids = identity.labels_and_ids(source, lambda: source.read_whole(split), f'exclude={source.params.exclude}')
+    origins = itertools.chain(places.sources(source, split), itertools.repeat({}))
+    fields = [{**origin, identity.NUMBER: number} for number, origin in zip(range(len(labels)), origins)]
+    for number, name in enumerate(ids):
+        fields[number][EXAMPLE_ID] = name
+    return {place_of(of_one): number for number, of_one in enumerate(fields)}, labels
+
+
+def _shown(place):
+    return ' '.join(f'{name} {text}' for name, text in place)
+
+
+def _error(row, source, text):
+    return UsageError(f'exclude={source.params.exclude}: line {row.line}: {text}')
+
+
+def _class_of(row, column, source):
+    """Returns the class that a cell names, or is the number of."""
+    names, text = source.params.metadata.get('class_names') or (), row.text(column)
+    if text in names:
+        return names.index(text)
+    num_classes = source.params.get('num_classes') or len(names)
+    if text.isdecimal() and not names and int(text) < (num_classes or np.inf):
+        return int(text)
+    known = listed(names, 10) if names else f'0 to {num_classes - 1}' if num_classes else 'numbers'
+    raise _error(row, source, f'{column} {show(text)} is no class: the classes are {known}')
+
+
+def _check_labels(source, found, labels):
+    """Raises UsageError if a row has another label than its record."""
+    for number, row in found.items():
+        if _class_of(row, LABEL, source) != labels[number]:
+            names = source.params.metadata.get('class_names') or range(labels.max() + 1)
+            text = f'the label is {row.text(LABEL)}, but {names[labels[number]]} in the data: was it made with other data?'
+            raise _error(row, source, text)
+
+
+def _corrected(source: DataSource, read: Read, wanted: Mapping[int, int], labels: np.ndarray) -> dict[int, bytes]:
+    """Returns {number: serialized example with the label to train with} of the records whose labels are corrected.
+
+    Raises:
+      UsageError: the records are no tf.train.Examples in which a feature is the label.
+    """
+    old = {first + i: batch[i] for first, batch in _batches(read) for i in range(len(batch)) if first + i in wanted}
+    numbers = [number for number in old if wanted[number] != labels[number]]
+    if not numbers:
+        return {}
+    for name in _candidates(old[numbers[0]]):
+        new = [_relabeled(old[number], name, wanted[number], source) for number in numbers]
+        with contextlib.suppress(tf.errors.OpError):
+            make = functools.partial(tf.data.Dataset.from_tensor_slices, new)
+            parsed, _ = identity.labels_and_ids(source, make, CORRECTED)
+            if parsed.tolist() == [wanted[number] for number in numbers]:
+                return dict(zip(numbers, new))
+    raise UsageError(
+        f'exclude={source.params.exclude}: the labels of --dataset={source.params.dataset} cannot be corrected, as they are no '
+        f'feature of its records: leave {CORRECTED} empty, or correct the data'
+    )
+
+
+def _candidates(record):
+    """Returns the names of the single values of a serialized example, label first."""
+    try:
+        features = records.decode(record)
+    except DecodeError:
+        return []
+    names = [name for name, (kind, values) in features.items() if kind != 'float' and len(values) == 1]
+    return sorted(names, key=lambda name: name != LABEL)
+
+
+def _relabeled(record, name, label, source):
+    example = tf.train.Example.FromString(record)
+    feature = example.features.feature[name]
+    if feature.WhichOneof('kind') == 'int64_list':
+        feature.int64_list.value[:] = [label]
+    else:
+        names = source.params.metadata.get('class_names') or range(label + 1)
+        feature.bytes_list.value[:] = [str(names[label]).encode()]
+    return example.SerializeToString(deterministic=True)
