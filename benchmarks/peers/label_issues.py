@@ -69,7 +69,7 @@ def write_data(directory):
                     file.writelines(f'{rows[i][1]}\t{rows[i][0]}\n' for i in chosen)
                     continue
                 writer = csv.writer(file)
-                writer.writerow([*(f'pixel{i}' for i in range(64)), 'digit'])
+                writer.writerow([*(f'pixel{i}' for i in range(64)), 'target'])
                 writer.writerows([*rows[i][0], f'd{rows[i][1]}'] for i in chosen)
     print(json.dumps({'texts': len(texts)}))
 

@@ -16,6 +16,7 @@ from estimator_trainer.common.inference.prediction import Prediction
 from estimator_trainer.common.pipeline.identity import COLUMNS
 
 SHOWN = 100  # On the page.
+_LEAST = np.finfo(np.float32).tiny
 
 
 class Scored(NamedTuple):
@@ -70,10 +71,10 @@ def areas(numbers: Iterable[np.ndarray], margins: np.ndarray) -> np.ndarray:
 
 
 def out_of_fold(found: Outcome, label: int) -> float:
-    """Returns the margin of probabilities: that of the label minus the largest of another class."""
+    """Returns the margin of a prediction: the logit of the label minus the largest other one, by the probabilities."""
     assert found.probabilities is not None
     others = np.delete(found.probabilities, label)
-    return float(found.probabilities[label]) - float(others.max())
+    return float(np.log(max(found.probabilities[label], _LEAST)) - np.log(max(others.max(), _LEAST)))
 
 
 def rank(scored: Iterable[Scored], top: int) -> Ranked:

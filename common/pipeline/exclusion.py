@@ -1,7 +1,7 @@
 """Writes the training records without those of a CSV file, or with the labels that it corrects: the hyper-parameter `exclude`.
 
-The file has a row for each of them, as suspects.csv has: where it is, its label, and perhaps `corrected`, another label; without
-that, the record is left out. The data itself does not change.
+The file has a row for each of them, as suspects.csv has: where it is, its label, and perhaps `corrected`, another one;
+without that, the record is left out. The data itself does not change.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

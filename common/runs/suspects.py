@@ -29,8 +29,9 @@ from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.reported_slices import raw_columns, read_records
 from estimator_trainer.common.storage import checkpoints, margins_file
 
-BY_AREA = 'the area under the margin, the mean over the epochs of the logit of the label minus the largest other one'
-BY_FOLDS = 'the prediction of the fold that has not trained on it, the probability of the label minus the largest other one'
+_MARGIN = 'the logit of the label minus the largest other one'
+BY_AREA = f'the area under the margin, the mean over the epochs of {_MARGIN}'
+BY_FOLDS = f'the margin, {_MARGIN}, as the fold predicts it that has not trained on the example'
 _CSV, _PAGE, _DUPLICATES = 'suspects.csv', 'suspects.html', 'duplicates.csv'
 _MAX_SHOWN = 100  # Duplicates on the page.
 

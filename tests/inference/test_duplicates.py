@@ -1,0 +1,66 @@
+"""Duplicates between the training data and the evaluation's, and contradictory labels."""
+
+import types
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.inference import duplicates
+from estimator_trainer.common.inference.duplicates import CONTRADICTORY, EQUAL, SIMILAR
+from estimator_trainer.common.pipeline.data_source import DataSource
+from tests.pipeline.pipelines import make_params
+
+RANDOM = np.random.RandomState(0)
+
+
+def make_source(splits, parse, **functions):
+    """A dataset of {split: structure of arrays [n, ...]}."""
+    read = lambda split, data_dir, params: tf.data.Dataset.from_tensor_slices(splits[split])  # noqa: E731
+    return DataSource(types.SimpleNamespace(read=read, parse=parse, **functions), '', make_params())
+
+
+def blurred(image, noise=0.0):
+    """A picture of large areas, as photos are."""
+    areas = RANDOM.uniform(size=[5, 5, 1]) if image is None else image
+    return np.clip(np.kron(areas, np.ones([8, 8, 1])) + RANDOM.uniform(-noise, noise, [40, 40, 1]), 0, 1).astype(np.float32)
+
+
+def test_equal_and_similar_pictures_are_found_and_contradictory_labels():
+    areas = [RANDOM.uniform(size=[5, 5, 1]) for _ in range(8)]
+    train = np.stack([blurred(one) for one in areas[:5]] + [blurred(areas[1])])
+    held_out = np.stack([blurred(areas[6]), train[2], blurred(areas[4], 0.05), 0.6 * train[0] + 0.2, np.zeros_like(train[0])])
+    splits = {'train': (train, [0, 1, 2, 3, 4, 5]), 'eval': (held_out, [0, 2, 3, 0, 0])}
+    source = make_source(splits, lambda mode, params, record: ({'image': record[0]}, {'label': record[1]}))
+    found = duplicates.find(source)
+    assert found.duplicates == [
+        (EQUAL, 'eval', 'example 1', 2, 'example 2', 2),
+        (SIMILAR, 'eval', 'example 2', 3, 'example 4', 4),
+        (SIMILAR, 'eval', 'example 3', 0, 'example 0', 0),
+        (CONTRADICTORY, 'train', 'example 5', 5, 'example 1', 1),
+    ]
+    assert found.warnings() == [
+        '3 of 5 examples of eval are in the training data, too, 2 of them as similar pictures, such as example 1, which is '
+        'example 2 there: leave them out of one, or the result is worthless',
+        '1 training examples are equal to others with another label, such as example 5 and example 1',
+    ]
+    assert found.to_csv(list('abcdef')).splitlines()[:2] == [
+        'what,split,where,label,train_where,train_label',
+        'equal,eval,example 1,c,example 2,c',
+    ]
+
+
+def test_padding_is_no_difference_and_a_limit_is_kept():
+    def parse(mode, params, record):
+        return {'text': tf.range(1, record[0] + 1), 'example_id': record[1]}, {'label': record[0]}
+
+    splits = {'train': ([3, 1, 9], ['a', 'b', 'c']), 'eval': ([2, 1, 7, 3], ['d', 'e', 'f', 'g'])}
+    source = make_source(splits, parse)
+    found = duplicates.find(source)
+    assert [(one.where, one.train_where) for one in found.duplicates] == [('e', 'b'), ('g', 'a')] and not found.is_part
+    found = duplicates.find(source, limit=2)
+    assert [one.where for one in found.duplicates] == ['e'] and found.is_part and ' (of the first 2) ' in found.warnings()[0]
+
+
+def test_what_cannot_be_compared_is_skipped():
+    source = make_source({'train': [1]}, lambda mode, params, record: ({'x': record}, {'y': record}))
+    assert duplicates.find(source) is None  # There is no split eval.

@@ -1,0 +1,63 @@
+"""--schedule=suspects: the scores of a real run, what it writes, and training without what it lists."""
+
+import numpy as np
+import pytest
+
+from estimator_trainer.common.commands import api
+from tests.shared import rows, without_log
+
+MLP = ('--model=mlp', '--dataset=mnist')
+
+
+@pytest.fixture(scope='module')
+def still(data_dir, tmp_path_factory):
+    """A run whose weights stay as they began, so that the margins of each epoch are those of its predictions."""
+    hparams = {'learning_rate': 0.0, 'drop_rate': 0.0, 'hidden_units': [8], 'batch_size': 100}
+    path = str(tmp_path_factory.mktemp('still') / 'run')
+    options = {'train_steps': 130, 'steps_per_loop': 7, 'save_checkpoints_steps': 50, 'schedule': 'train', 'data_dir': data_dir}
+    return api.train('mlp', 'mnist', path, hparams=hparams, record_margins=True, **options)
+
+
+def test_the_score_is_the_mean_margin_of_the_very_example(still):
+    found = still.suspects(top=6000)
+    predictions = still.predict_split('train')
+    assert len(found) == len({one['example'] for one in found}) == 6000
+    assert [one['score'] for one in found] == sorted(one['score'] for one in found)
+    for one in found[::500]:
+        of_one = predictions[one['example']]
+        logs = np.log(of_one['probabilities'])
+        label = of_one['label']
+        assert (int(one['label']), int(one['predicted'])) == (label, of_one['class'])
+        np.testing.assert_allclose(one['score'], logs[label] - np.delete(logs, label).max(), rtol=2e-3, atol=2e-3)
+    page = open(f'{still.output_dir}/suspects.html').read()
+    assert '6,000 of 6,000 training examples' in page and page.count('data:image/png') == 100
+    assert {one['example'] for one in still.suspects()} == {one['example'] for one in found if one['score'] < 0}
+
+
+def test_a_training_leaves_out_what_is_listed_and_refuses_to_go_on_if_the_list_changes(still, run, tmp_path):
+    path = tmp_path / 'some.csv'
+    listed = sorted(still.suspects(top=3), key=lambda one: one['example'])
+    path.write_text('example,label,corrected\n' + ''.join(f'{one["example"]},{one["label"]},\n' for one in listed))
+    flags = [*MLP, f'--exclude={path}', '--record_margins', '--hparams=batch_size=100,hidden_units=[8]', '--schedule=train']
+    code, _, err = run(*flags, '--train_steps=60')
+    assert code == 0 and 'of 6000 training records, 3 are left out, and 0 have corrected labels' in err
+    code, result, err = run('--schedule=suspects', '--top=6000')
+    assert code == 0, err
+    found = {int(row['example']) for row in rows(result['suspects'])}
+    assert found == {*range(6000)} - {one['example'] for one in listed}
+    path.write_text(path.read_text() + f'{min(found)},{rows(result["suspects"])[0]["label"]},\n')
+    code, _, err = run('--train_steps=70')
+    assert code == 1 and 'the file of exclude differs' in without_log(err)[0]
+
+
+@pytest.mark.parametrize(
+    'flags, message',
+    [
+        (['--schedule=suspects'], 'has no margins: train with --record_margins from the beginning, or with --folds'),
+        (['--train_steps=30', '--record_margins', '--local_cluster=worker:2'], '--record_margins excludes a cluster'),
+    ],
+)
+def test_what_has_no_margins_is_refused(trained_run, run, flags, message):
+    trained_run('alexnet')
+    code, _, err = run(*flags)
+    assert code and message in err
