@@ -3,7 +3,7 @@
     python -m benchmarks.suspects
 
 MNIST with 1% and 5% of the training labels changed, and, with 5%, a table and texts, see peers/label_issues.py. The accuracy is
-that of the untouched split eval. The first run creates the virtual environment in .venv-peers.
+that of untouched examples. The first run creates the virtual environment in .venv-peers.
 """
 
 import csv
@@ -41,8 +41,22 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         run_peer('cleanlab', 'label_issues.py', 'data', directory)
         cases = [
-            _lines(directory, 'digits', 'train.csv', ['--model=mlp', '--dataset=table', '--num_epochs=30'], 'table_file', 1),
-            _lines(directory, 'texts', 'train.txt', ['--model=text_cnn', '--dataset=text', '--num_epochs=12'], 'text_file', 0),
+            _lines(
+                directory,
+                'digits',
+                'train.csv',
+                ['--model=mlp', '--dataset=table', '--num_epochs=30', '--eval_splits=test'],
+                'table_file',
+                1,
+            ),
+            _lines(
+                directory,
+                'texts',
+                'train.txt',
+                ['--model=text_cnn', '--dataset=text', '--num_epochs=12', '--eval_splits=test'],
+                'text_file',
+                0,
+            ),
             *(_mnist(share) for share in (0.01, 0.05)),
         ]
         results = [_measure(case, os.path.join(directory, f'case{i}')) for i, case in enumerate(cases)]
@@ -77,7 +91,7 @@ def _lines(directory, name, file, flags, hparam, header):
         for label, (_, text) in zip(given.tolist(), cells)
     ]
     os.makedirs(os.path.join(directory, f'noisy_{name}'))
-    for target, content in ((file, [*rows[:header], *noisy]), (file.replace('train', 'eval'), None)):
+    for target, content in ((file, [*rows[:header], *noisy]), (file.replace('train', 'test'), None)):
         if content is None:
             with open(os.path.join(directory, name, target), encoding='utf-8') as held_out:
                 content = held_out.read().splitlines()
@@ -95,7 +109,7 @@ def _measure(case: Case, directory: str) -> dict[str, Any]:
     run, folds = (f'--output_dir={directory}/{name}' for name in ('run', 'folds'))
     accuracy = {'right labels': _accuracy(*case.clean, *data)}
     accuracy['changed'] = _accuracy(*case.noisy, *data, run, '--record_margins')
-    run_trainer(*case.noisy, *data, folds, f'--folds={FOLDS}')
+    run_trainer(*(flag for flag in case.noisy if flag != '--eval_splits=test'), *data, folds, f'--folds={FOLDS}')
     found: dict[str, Any] = {'changed': len(wrong)}
     for name, where in (('margins', run), ('folds', folds)):
         listed = _suspects(where, 0)
@@ -116,7 +130,8 @@ def _measure(case: Case, directory: str) -> dict[str, Any]:
 
 
 def _accuracy(*flags):
-    return run_trainer(*flags)['result']['eval']['accuracy']
+    result = run_trainer(*flags)['result']
+    return result.get('test', result.get('eval'))['accuracy']
 
 
 def _share(numbers, wrong):

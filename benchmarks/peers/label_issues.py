@@ -1,7 +1,7 @@
 """A table and texts with their classes, and cleanlab's ranking of labels by predictions.
 
-python label_issues.py data DIRECTORY     writes DIRECTORY/digits/train.csv and eval.csv, scikit-learn's 8x8 digits,
-                                          and DIRECTORY/texts/train.txt and eval.txt, paragraphs of the docs of four packages
+python label_issues.py data DIRECTORY     writes DIRECTORY/digits/train.csv and test.csv, scikit-learn's 8x8 digits,
+                                          and DIRECTORY/texts/train.txt and test.txt, paragraphs of the docs of four packages
 python label_issues.py rank FILE COUNT    prints the numbers of the COUNT examples of the lowest label quality, by each of its
                                           scores, and those that find_label_issues finds; FILE has labels and probabilities
 """
@@ -63,7 +63,7 @@ def write_data(directory):
         os.makedirs(os.path.join(directory, name), exist_ok=True)
         order = random.permutation(len(rows)).tolist()
         held_out = len(order) // 4
-        for split, chosen in (('eval', order[:held_out]), ('train', order[held_out:])):
+        for split, chosen in (('test', order[:held_out]), ('train', order[held_out:])):
             with open(os.path.join(directory, name, f'{split}.{ending}'), 'w', encoding='utf-8', newline='') as file:
                 if name == 'texts':
                     file.writelines(f'{rows[i][1]}\t{rows[i][0]}\n' for i in chosen)

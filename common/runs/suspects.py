@@ -34,6 +34,7 @@ BY_AREA = f'the area under the margin, the mean over the epochs of {_MARGIN}'
 BY_FOLDS = f'the margin, {_MARGIN}, as the fold predicts it that has not trained on the example'
 _CSV, _PAGE, _DUPLICATES = 'suspects.csv', 'suspects.html', 'duplicates.csv'
 _MAX_SHOWN = 100  # Duplicates on the page.
+_MAX_COLUMNS = 12
 
 
 def suspects(experiment: Experiment) -> dict[str, Any]:
@@ -156,7 +157,8 @@ def _parts(source, ranked: Ranked, rule: str, copies: Found | None, names) -> di
         'count': len(ranked.suspects),
         'classification': True,
         'mistakes': shown,
-        'mistake_columns': [name for name in columns if any(name in one.cells for one in shown)],
+        'mistake_columns': columns[:_MAX_COLUMNS],
+        'num_columns': len(columns),
         'omitted_columns': 0,
         'duplicates': copies.rows(names)[:_MAX_SHOWN] if copies else [],
         'num_duplicates': len(copies.duplicates) if copies else 0,

@@ -35,6 +35,16 @@ def test_every_row_is_evaluated_and_predicted_once_by_the_fold_that_has_not_seen
     np.testing.assert_allclose(trained.metrics['eval']['accuracy']['std'], np.std(accuracies, ddof=1), rtol=1e-5)
 
 
+def test_suspects_are_ranked_by_the_fold_that_has_not_seen_them(trained):
+    found = trained.suspects(top=24)
+    assert sorted(one['line'] for one in found) == [*range(2, 26)] and 'example' not in found[0]
+    logs = {line['line']: np.log(line['probabilities']) for line in trained.predict_split()}
+    for one in found:
+        no, yes = logs[one['line']]
+        np.testing.assert_allclose(one['score'], no - yes if one['label'] == 'no' else yes - no, rtol=1e-3, atol=1e-3)
+    assert [one['score'] for one in found] == sorted(one['score'] for one in found)
+
+
 def test_predictions_and_an_export_are_the_averages_of_the_folds(trained, tmp_path):
     inputs = {'x': ['1', '5'], 'kind': ['a', 'b'], 'y': ['0.3', '2.2']}
     expected = np.mean([run.predict(inputs)['probabilities'] for run in trained.runs], 0)

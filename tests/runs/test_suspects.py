@@ -1,10 +1,17 @@
 """--schedule=suspects: the scores of a real run, what it writes, and training without what it lists."""
 
+import types
+
 import numpy as np
 import pytest
 
 from estimator_trainer.common.commands import api
-from tests.shared import rows, without_log
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.runs.estimators import make_estimators
+from estimator_trainer.common.training.training import Training
+from estimator_trainer.hparams import build
+from tests.shared import refused, rows, without_log
 
 MLP = ('--model=mlp', '--dataset=mnist')
 
@@ -50,14 +57,22 @@ def test_a_training_leaves_out_what_is_listed_and_refuses_to_go_on_if_the_list_c
     assert code == 1 and 'the file of exclude differs' in without_log(err)[0]
 
 
+def test_a_run_without_margins_is_refused(trained_run, run):
+    trained_run('alexnet')
+    code, _, err = run('--schedule=suspects')
+    assert code == 2 and 'has no margins: train with --record_margins from the beginning, or with --folds' in err
+
+
 @pytest.mark.parametrize(
-    'flags, message',
+    'model, dataset, count, reason',
     [
-        (['--schedule=suspects'], 'has no margins: train with --record_margins from the beginning, or with --folds'),
-        (['--train_steps=30', '--record_margins', '--local_cluster=worker:2'], '--record_margins excludes a cluster'),
+        ({'model': len}, {'input_fn': len}, 1, '--dataset=d, which makes its own batches'),
+        ({'model_fn': len}, {}, 1, '--model=m, which makes its own training step'),
+        ({'model': len}, {}, 2, 'a cluster, each of whose tasks sees only a part of the examples'),
     ],
 )
-def test_what_has_no_margins_is_refused(trained_run, run, flags, message):
-    trained_run('alexnet')
-    code, _, err = run(*flags)
-    assert code and message in err
+def test_margins_whose_examples_are_unknown_are_refused(model, dataset, count, reason):
+    source = DataSource(types.SimpleNamespace(**dataset), '', build.make_hparams('m', {}, 'd', {}))
+    training = Training(Options(record_margins=True), 1, task=types.SimpleNamespace(count=count, batch_parts=1))
+    message = refused(make_estimators, types.SimpleNamespace(**model), source, [], training, None)
+    assert message == f'--record_margins excludes {reason}: omit it'
