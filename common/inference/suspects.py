@@ -86,14 +86,16 @@ def rank(scored: Iterable[Scored], top: int) -> Ranked:
         if math.isnan(one.score) or not top and one.score >= 0:
             continue
         label = int(one.prediction.label)
-        probability = math.exp(-one.outcome.loss(label)) if one.outcome.probabilities is not None else math.nan
-        rows.append(
-            (one.score, total, Suspect(one.prediction.fields, label, int(one.outcome.class_id or 0), probability, one.score))
-        )
+        suspect = Suspect(one.prediction.fields, label, int(one.outcome.class_id or 0), _probability(one), one.score)
+        rows.append((one.score, total, suspect))
         item = -one.score, -total, one
         (heapq.heappush if len(worst) < min(SHOWN, top or SHOWN) else heapq.heappushpop)(worst, item)
     suspects = [suspect for *_, suspect in sorted(rows, key=lambda row: row[:2])]
     return Ranked(suspects[: top or None], [one for *_, one in sorted(worst, key=lambda item: item[:2], reverse=True)], total)
+
+
+def _probability(one):
+    return math.exp(-one.outcome.loss(one.prediction.label))
 
 
 def save(path: str, suspects: Sequence[Suspect], class_names: Sequence[str] | None) -> None:

@@ -75,8 +75,9 @@ class DataSource:
 
     def _excludes(self, split):
         """Whether some of the records of `read_whole` are excluded, as far as that has been prepared."""
-        is_trained = (split if self.has_own_folds() else fold.source_of(split, self.recorded)) == self.params.train_split
-        return bool(is_trained and self.recorded.exclude and excluded.DIGEST in self.params.metadata)
+        if excluded.DIGEST not in self.params.metadata or not self.recorded.exclude:
+            return False
+        return (split if self.has_own_folds() else fold.source_of(split, self.recorded)) == self.params.train_split
 
     def is_part(self, split: str) -> bool:
         """Whether a split may lack records of `read_whole`."""

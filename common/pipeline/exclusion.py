@@ -170,7 +170,10 @@ def _numbered(source, split) -> tuple[dict[Place, int], np.ndarray]:
     fields = [{**origin, identity.NUMBER: number} for number, origin in zip(range(len(labels)), origins)]
     for number, name in enumerate(ids):
         fields[number][EXAMPLE_ID] = name
-    return {place_of(of_one): number for number, of_one in enumerate(fields)}, labels
+    numbers = {place_of(of_one): number for number, of_one in enumerate(fields)}
+    if len(numbers) < len(labels):  # Several examples have the same id.
+        numbers = {((identity.NUMBER, str(number)),): number for number in range(len(labels))}
+    return numbers, labels
 
 
 def _shown(place):

@@ -39,7 +39,8 @@ def labels_and_ids(source: DataSource, make: Any, name: str) -> tuple[np.ndarray
 
     def pick(features, labels):
         label = labels.get('label')
-        if not isinstance(label, tf.Tensor) or not label.dtype.is_integer:
+        rank = 1 if source.parses_batches() else 0
+        if not isinstance(label, tf.Tensor) or not label.dtype.is_integer or label.shape.rank != rank:
             raise UsageError(f'{name}: --dataset={source.params.dataset} has no label of classes named label: omit it')
         return {'label': label, **{key: features[key] for key in (EXAMPLE_ID,) if key in features}}
 

@@ -20,10 +20,11 @@ from estimator_trainer.common.inference.prediction import predict_split
 from estimator_trainer.common.inference.suspects import Ranked, Scored
 from estimator_trainer.common.pipeline import identity
 from estimator_trainer.common.pipeline.size import count_examples
+from estimator_trainer.common.records.elements import INFINITE
 from estimator_trainer.common.report import mistakes, page, rows
 from estimator_trainer.common.report.charts import number
 from estimator_trainer.common.report.predicted import is_comparable
-from estimator_trainer.common.runs import chosen_checkpoint
+from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset
 from estimator_trainer.common.runs.drawn import records_of_steps
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.reported_slices import raw_columns, read_records
@@ -35,6 +36,7 @@ BY_FOLDS = f'the margin, {_MARGIN}, as the fold predicts it that has not trained
 _CSV, _PAGE, _DUPLICATES = 'suspects.csv', 'suspects.html', 'duplicates.csv'
 _MAX_SHOWN = 100  # Duplicates on the page.
 _MAX_COLUMNS = 12
+_COMPARED = 200_000  # Examples of each split that are compared: thumbnails take 200 MB.
 
 
 def suspects(experiment: Experiment) -> dict[str, Any]:
@@ -44,6 +46,9 @@ def suspects(experiment: Experiment) -> dict[str, Any]:
         raise UsageError(
             f'--schedule=suspects: {output_dir} has no margins: train with --record_margins from the beginning, or with --folds'
         )
+    if count_examples(experiment.source, experiment.source.params.train_split, at_most=1) == INFINITE:
+        raise UsageError('--schedule=suspects: the training split is infinite, so no example has several epochs')
+    saved_dataset.check_same(experiment.source, output_dir)
     _check_corrections(output_dir)
     scores = _areas(experiment)
     return chosen_checkpoint.use(output_dir, experiment.options.checkpoint, functools.partial(_of_run, experiment, scores))
@@ -119,7 +124,7 @@ def _write(experiments, output_dir, ranked: Ranked, rule: str) -> dict[str, Any]
     found_suspects.save(path, ranked.suspects, names)
     tf.logging.info('%d of %d training examples are suspects, by %s.', len(ranked.suspects), ranked.total, rule)
     result: dict[str, Any] = {'suspects': path, 'count': len(ranked.suspects), 'examples': ranked.total}
-    copies = duplicates.find(first.source) if len(experiments) == 1 else None
+    copies = duplicates.find(first.source, _COMPARED) if len(experiments) == 1 else None
     if copies and copies.duplicates:
         result['duplicates'] = os.path.join(output_dir, _DUPLICATES)
         write(result['duplicates'], copies.to_csv(names))
