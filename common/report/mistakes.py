@@ -60,7 +60,7 @@ def describe(
     numbers = int(label), found.class_id
     named, predicted = (name_of(number, class_names) for number in numbers)
     shares = [] if found.probabilities is None else found.probabilities.tolist()
-    known = [f'{percent(shares[i])} for {name_of(i, class_names)}' for i in reversed(numbers) if i < len(shares)]
+    known = [f'{percent(shares[i])} for {name_of(i, class_names)}' for i in dict.fromkeys(reversed(numbers)) if i < len(shares)]
     mistake = Mistake(place, named, predicted, ', '.join(known), picture, cells, words=reason.words)
     if image is None or reason.heat is None or not reason.heat.any():
         return mistake

@@ -65,7 +65,8 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
     [
         (
             Trait.PATH,
-            'output_dir runs data_dir hparams_set warm_start_from checkpoint input predictions visualize exclude export replay_dir',
+            """output_dir runs data_dir hparams_set warm_start_from checkpoint input predictions visualize exclude export
+            replay_dir""",
         ),
         (
             Trait.COMMAND_LINE,

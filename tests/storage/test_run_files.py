@@ -10,7 +10,8 @@ from tests.shared import failed, refused
 
 OF_USER = """notes.txt venv/bin/python model.ckpt-1.txt metrics.csv.bak log.txt plots/graph.pbtxt best/notes.txt
 export/README.md export/latest/saved_model.pb eval_other/hparams.json eval_other/events.out.tfevents.1.vm
-eval_other/model.ckpt-7.index other/metrics.csv plugins/mine/x cluster/notes.log trainer.lock""".split()
+eval_other/model.ckpt-7.index other/metrics.csv plugins/mine/x cluster/notes.log trainer.lock
+suspects.csv""".split()
 OF_RUN = """checkpoint graph.pbtxt hparams.json flags.json dataset.json results.json metrics.csv data_summary.txt report.html
 predictions.jsonl status.json events.out.tfevents.1.vm events.out.tfevents.1.vm.hparams model.ckpt-0.index
 model.ckpt-0.data-00000-of-00001 model.ckpt-0.meta model.ckpt-10.index model.ckpt-10.data-00000-of-00001
@@ -18,7 +19,7 @@ eval/events.out.tfevents.2.vm eval/embedding.tsv eval/embedding_labels.tsv eval/
 eval/projector_config.pbtxt eval_train/events.out.tfevents.2.vm best/best.json best/model.ckpt-10.index
 best/model.ckpt-10.data-00000-of-00001 export/17/saved_model.pb export/17/variables/v export/temp-18/x
 input_state/10.input.index cluster/worker-0.log abandoned/2/model.ckpt-12.index abandoned/2/eval/events.out.tfevents.1.vm
-rollback.json plugins/profile/2026_11_26_19_07_28/vm.xplane.pb""".split()
+rollback.json margins.f16 suspects.html duplicates.csv plugins/profile/2026_11_26_19_07_28/vm.xplane.pb""".split()
 
 
 def make(root, names):
