@@ -1,6 +1,6 @@
 """The losses of a training, watched: what jumps, or is not finite, is named with the command that shows its step again."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 import contextlib
 
 import tensorflow.compat.v1 as tf
@@ -57,19 +57,18 @@ class LossWatch:
         self._first = first_loss(self._output_dir) if step else None
         self._mean, self._count, self._is_high = 0.0, 0, False
 
-    def see(self, last_step: int, losses: Sequence[float]) -> None:
-        """Takes the losses of consecutive steps up to the last one."""
-        for step, loss in enumerate(losses, last_step - len(losses) + 1):
-            mean = self._mean
-            if self._count >= _FIRST_STEPS:
-                self._first = self._first or mean
-                if not self._is_high and loss >= TIMES * mean > 0 and loss >= _SMALL * self._first:
-                    self._is_high = True
-                    tf.logging.warning(
-                        'The loss jumped to %.4g in step %d; its running mean was %.4g. %s shows the step.',
-                        *(loss, step, mean, replay_of(step, self._output_dir)),
-                    )
-                elif loss < _OVER * mean:
-                    self._is_high = False
-            self._count += 1
-            self._mean = mean + (loss - mean) / min(self._count, _STEPS)
+    def see(self, step: int, highest: float, mean: float | None = None, count: int = 1) -> None:
+        """Takes the loss of a step; or the highest of several steps, with its step, and the mean of all."""
+        mean, running = highest if mean is None else mean, self._mean
+        if self._count >= _FIRST_STEPS:
+            self._first = self._first or running
+            if not self._is_high and highest >= TIMES * running > 0 and highest >= _SMALL * self._first:
+                self._is_high = True
+                tf.logging.warning(
+                    'The loss jumped to %.4g in step %d; its running mean was %.4g. %s shows the step.',
+                    *(highest, step, running, replay_of(step, self._output_dir)),
+                )
+            elif mean < _OVER * running:
+                self._is_high = False
+        self._count += count
+        self._mean += (mean - running) * min(count / min(self._count, _STEPS), 1)

@@ -18,12 +18,15 @@ _FIRST_STEPS = 2
 class Loop(NamedTuple):
     """Training steps in sequence, which end early after one whose loss is not finite.
 
-    steps is the number of steps that ran, int32 scalar, loss that of the last one, a scalar, losses those of all, [steps].
+    All are scalars: steps is the number of steps that ran, int32, loss that of the last one, total the sum of all, highest the
+    largest, and place its step, counted from 0.
     """
 
     steps: tf.Tensor
     loss: tf.Tensor
-    losses: tf.Tensor
+    total: tf.Tensor
+    highest: tf.Tensor
+    place: tf.Tensor
 
 
 def repeat_step(train_op: tf.Operation, times: tf.Tensor, loss: tf.Tensor) -> Loop:
@@ -48,21 +51,24 @@ def repeat_step(train_op: tf.Operation, times: tf.Tensor, loss: tf.Tensor) -> Lo
                 'estimator_trainer.common.ops.random, or omit the flag'
             )
 
-    def body(count, unused_loss, losses):
+    def body(count, unused_loss, total, highest, place):
         graph = tf.get_default_graph()
         captured = {name: graph.capture(resource) for name, resource in resources.items()}
         copy, copied_loss = tf.import_graph_def(step, captured, [train_op.name, loss.name], name='')
         with tf.control_dependencies([copy]):
-            return count + 1, tf.identity(copied_loss), losses.write(count, copied_loss)
+            last, place = tf.identity(copied_loss), tf.where(copied_loss > highest, count, place)
+            return count + 1, last, total + last, tf.maximum(highest, last), place
 
-    steps, last, losses = tf.while_loop(
-        lambda count, last, _: (count < times) & tf.math.is_finite(last),
-        body,
-        [0, tf.zeros([], loss.dtype), tf.TensorArray(loss.dtype, times, element_shape=[])],
-        parallel_iterations=1,
-        name='loop',
+    zero = tf.zeros([], loss.dtype)
+    return Loop(
+        *tf.while_loop(
+            lambda count, last, *_: (count < times) & tf.math.is_finite(last),
+            body,
+            [0, zero, zero, tf.constant(loss.dtype.min, loss.dtype), 0],
+            parallel_iterations=1,
+            name='loop',
+        )
     )
-    return Loop(steps, last, losses.stack()[:steps])
 
 
 def _extract_subgraph(train_op):
@@ -96,7 +102,7 @@ class MultiStepHook(tf.train.SessionRunHook):
       summary_steps: the hooks see the first step after the start of training, and every summary_steps-th after it.
       periods: the hooks see the multiples of each.
       milestones: further steps that the hooks see.
-      on_losses: called with the last step of a loop, and the losses of all.
+      on_losses: called for each loop with the step of the highest loss, this loss, the mean, and the number of steps.
 
     Raises:
       RunError: in training, the loss of a step in a loop is not finite.
@@ -110,7 +116,7 @@ class MultiStepHook(tf.train.SessionRunHook):
         summary_steps: int,
         periods: Sequence[int],
         milestones: Sequence[int],
-        on_losses: Callable[[int, list[float]], None] | None = None,
+        on_losses: Callable[[int, float, float, int], None] | None = None,
     ):
         self._is_timed = steps == 0
         self._steps = steps or _FIRST_STEPS
@@ -138,11 +144,11 @@ class MultiStepHook(tf.train.SessionRunHook):
         step = self.next_visible_step()
         in_loop, self._started = step - self._step - 1, time.perf_counter()
         if in_loop:
-            done, loss, losses = run_context.session.run(self._loop, {self._times: in_loop})
+            done, loss, total, highest, place = run_context.session.run(self._loop, {self._times: in_loop})
             if not math.isfinite(loss):
                 raise loss_is_not_finite(int(self._step + done), loss)
             if self._on_losses:
-                self._on_losses(self._step + in_loop, losses.tolist())
+                self._on_losses(int(self._step + place + 1), float(highest), float(total) / in_loop, in_loop)
             self._seconds = (time.perf_counter() - self._started) / in_loop
         self._has_looped = in_loop > 0
         self._step = step

@@ -66,7 +66,7 @@ class StepCheck(tf.train.SessionRunHook):
         if not math.isfinite(run_values.results):
             raise loss_is_not_finite(int(run_context.session.run(self._global_step)), run_values.results)
         if self._watch:
-            self._watch.see(self._step, [float(run_values.results)])
+            self._watch.see(self._step, float(run_values.results))
 
     def end(self, session):
         if not self._is_running:
