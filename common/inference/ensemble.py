@@ -62,6 +62,8 @@ def average(members: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray
     first = members[0]
     if any(member.keys() != first.keys() for member in members):
         raise RunError(f'the folds have different predictions: {"; ".join(", ".join(sorted(member)) for member in members)}')
+    if 'tags' in first:
+        raise RunError('the tags of tokens are not averaged over folds: give the --output_dir of one of them')
     found: dict[str, np.ndarray] = {}
     for name, value in first.items():
         values = [np.asarray(member[name]) for member in members]
