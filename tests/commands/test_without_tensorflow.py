@@ -46,7 +46,8 @@ MISTAKES = [
     (
         ['--schedule=eval'],
         'flag --schedule=eval: value should be one of <train_and_evaluate|train|evaluate|continuous_eval|predict|export|'
-        'report|serve|verify|seen|describe|status|compare|find_learning_rate|find_batch_size|dry_run>, did you mean evaluate?',
+        'report|suspects|serve|verify|seen|replay|describe|status|compare|find_learning_rate|find_batch_size|dry_run>, '
+        'did you mean evaluate?',
     ),
     (['--precision=fp16'], 'flag --precision=fp16: value should be one of <float32|bfloat16|float16>, did you mean float16?'),
     (['--list=models'], 'flag --list=models: must be true or false'),
