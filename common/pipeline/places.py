@@ -69,6 +69,7 @@ def find(source: DataSource, split: str, text: str) -> list[int]:
     Raises:
       UsageError: the split, or the TFRecord file, has fewer records.
     """
+    text = text.removeprefix('./')
     name, colon, digits = text.rpartition(':')
     number = int(digits) if colon and digits.isascii() and digits.isdigit() else None
     whole, _ = source.in_whole(split, np.zeros(0, np.int64))
@@ -86,12 +87,12 @@ def _is_named(place, text, name, number):
     of_file = next((place[unit] for unit in _UNITS if unit in place), None)
     if 'picture' in place and _is_path(text, place['picture']):
         return True
-    return _is_path(text if of_file is None else name, place['file']) and (of_file is None or of_file == number)
+    return of_file in (None, number) and _is_path(text if of_file is None else name, place.get('file', ''))
 
 
 def _is_path(text, path):
-    """Whether a text is a path, or its end."""
-    return f'/{path}'.endswith(f'/{text}') or bool(text) and os.path.abspath(text) == path
+    """Whether a text names a path, or its end."""
+    return f'/{path}'.endswith(f'/{text}') or os.path.isabs(text) and text == os.path.abspath(path)
 
 
 def _named_in_files(files, text, name, number):

@@ -37,7 +37,7 @@ class Drawn(NamedTuple):
 
 def records_of_steps(
     source: DataSource, output_dir: str, first: int, last: int, labels: np.ndarray | None = None
-) -> Iterator['Drawn']:
+) -> Iterator[Drawn]:
     """Yields the records of the steps of a run between two global steps, some steps at a time, without training.
 
     Step n leads from global step n - 1 to n.
@@ -52,14 +52,8 @@ def records_of_steps(
       UsageError: which records a step used is unknown.
       RunError: the data cannot be read.
     """
-    if source.has_input_fn():
-        raise UsageError(
-            f'--dataset={source.params.dataset} makes its own batches, so which records a step used is unknown: give it read() '
-            'and parse()'
-        )
+    check_known(source, output_dir)
     flags = saved_flags.load(output_dir)
-    if flags.get(saved_flags.ASYNCHRONOUS) or 'ps:' in (flags.get(saved_flags.LOCAL_CLUSTER) or ''):
-        raise UsageError(f'{output_dir}: with parameter servers, which records a step used depends on time: it is unknown')
     counted = count_examples(source, source.params.train_split, needed_examples(source.params))
     if not source.params.oversample:
         labels = None
@@ -73,6 +67,18 @@ def records_of_steps(
         for numbers in record_numbers(own, begin, end, count, cache, labels=chosen):
             yield Drawn(begin, params.examples_at(begin), count, numbers)
             begin += len(numbers)
+
+
+def check_known(source: DataSource, output_dir: str) -> None:
+    """Raises UsageError if which records the steps of a run used is unknown."""
+    if source.has_input_fn():
+        raise UsageError(
+            f'--dataset={source.params.dataset} makes its own batches, so which records a step used is unknown: give it read() '
+            'and parse()'
+        )
+    flags = saved_flags.load(output_dir)
+    if flags.get(saved_flags.ASYNCHRONOUS) or 'ps:' in (flags.get(saved_flags.LOCAL_CLUSTER) or ''):
+        raise UsageError(f'{output_dir}: with parameter servers, which records a step used depends on time: it is unknown')
 
 
 def _stretches(params: HParams, output_dir: str, first: int, last: int) -> Iterator[tuple[int, int, HParams]]:

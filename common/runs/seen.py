@@ -11,7 +11,7 @@ from estimator_trainer.common.options.values import parse_step
 from estimator_trainer.common.pipeline.labels import read_labels
 from estimator_trainer.common.pipeline.places import find, places, to_text
 from estimator_trainer.common.runs import saved_dataset, saved_flags
-from estimator_trainer.common.runs.drawn import Drawn, records_of_steps
+from estimator_trainer.common.runs.drawn import Drawn, check_known, records_of_steps
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import checkpoints
 
@@ -24,6 +24,7 @@ def seen(experiment: Experiment) -> dict[str, Any]:
     Nothing is trained: the order of the records is computed.
     """
     output_dir, source = experiment.estimator.model_dir, experiment.source
+    check_known(source, output_dir)
     saved_dataset.check_same(source, output_dir)
     first, last = _steps(experiment)
     if experiment.options.record:

@@ -1,5 +1,7 @@
 """Where records come from: the lines, pictures and TFRecord files of users' data, and those of included datasets."""
 
+import os
+
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -96,6 +98,9 @@ def test_records_of_unknown_sources_have_a_number_and_a_place_in_the_converted_f
     source.module.places = lambda split, data_dir, params: ({'file': str(i)} for i in range(10))
     assert places(source, 'train', [9, 2])[0] == {**expected[0], 'record': 3}
     assert 'has 11 records, but there are now 10 sources, so records are named by their TFRecord files' in caplog.text
+    source.module.places = lambda split, data_dir, params: ({'file': f'a/{i}.png'} for i in range(11))
+    assert [find(source, 'train', name) for name in ('3.png', os.path.abspath('a/3.png'), './a/3.png')] == [[3]] * 3
+    assert find(source, 'train', 'b/3.png') == find(source, 'train', '') == find(source, 'train', ':3') == []
     assert [to_text(place) for place in places(DataSource(numbers(5), '', make_params()), 'train', [3])] == ['train:3']
 
 
