@@ -30,6 +30,7 @@ from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.objective import Objective, parse_objective
 from estimator_trainer.common.training import exact_program
 from estimator_trainer.common.training.parallel import tower_devices
+from estimator_trainer.common.training.reproducibility import seeded
 from estimator_trainer.common.training.session_config import make_session_config
 from estimator_trainer.common.training.training import Training
 from estimator_trainer.hparams.build import HParams
@@ -177,10 +178,14 @@ def _make_evaluators(estimator, source, objective, options, counts, towers):
         for split, count in counts.items()
     ]
     # Every model has a loss; to know the other metrics, the graph must be built.
-    if objective.metric != 'loss' and objective.metric not in (names := evaluators[0].metric_names()):
-        raise UsageError(
-            f'--best_metric={options.best_metric}: there is no metric {objective.metric}; the metrics are: {", ".join(names)}'
-        )
+    if objective.metric != 'loss':
+        with seeded(source.params.seed):  # What it draws is not taken from the initial weights.
+            names = evaluators[0].metric_names()
+        if objective.metric not in names:
+            known = ', '.join(names)
+            raise UsageError(
+                f'--best_metric={options.best_metric}: there is no metric {objective.metric}; the metrics are: {known}'
+            )
     return evaluators
 
 

@@ -1,5 +1,6 @@
 """Quantities derived from a run's options, hyper-parameters and data size: steps, splits, batches, metrics."""
 
+import random
 import types
 
 import numpy as np
@@ -29,13 +30,13 @@ def parse(mode, params, i):
     return {'x': tf.stack([tf.cast(i, tf.float32), 1.0])}, {'y': tf.cast(i, tf.float32)}
 
 
-def make(tmp_path, text='', schedule='train', batch_start=(0, 0), **options):
+def make(tmp_path, text='', schedule='train', batch_start=(0, 0), model=MODEL, **options):
     """Returns the Experiment of a linear model and ten examples, by default in batches of 4."""
     params = build.make_hparams('m', {'decay': 0.0, 'batch_size': 4}, 'd', {'shuffle_buffer': 10}, text=text)
     source = DataSource(types.SimpleNamespace(read=read, parse=parse), '', params.with_batch_start(batch_start))
     options = Options(schedule=schedule, **options)
     config = make_run_config(str(tmp_path), 1, options)
-    return make_experiment(MODEL, source, config, options, None)
+    return make_experiment(model, source, config, options, None)
 
 
 def test_the_length_of_a_run_and_its_periods_follow_from_the_data(tmp_path):
@@ -90,6 +91,17 @@ def test_invalid_runs_are_named(tmp_path):
         '--dataset=d: unknown split test',
         '--dataset=d: the split endless is infinite: set --eval_steps',
     ]
+
+
+def test_looking_for_a_metric_takes_no_random_numbers_of_the_initial_weights(tmp_path):
+    def model(*args):
+        random.random()  # As the initializers of Keras.
+        return MODEL.model(*args)
+
+    drawing = types.SimpleNamespace(**{**vars(MODEL), 'model': model})
+    before = random.getstate()
+    make(tmp_path, schedule='train_and_evaluate', model=drawing, eval_splits=['eval'], best_metric='examples:max')
+    assert random.getstate() == before
 
 
 @pytest.mark.parametrize(
