@@ -17,6 +17,11 @@ class Tag(NamedTuple):
     type: str = ''
 
 
+def are_predicted(names: Iterable[str]) -> bool:
+    """Whether predictions of these names are tags of tokens."""
+    return {'tokens', 'tags'} <= {*names}
+
+
 def parse(tag: str) -> Tag | None:
     """Returns what a tag says about spans; None if it is neither O nor a part of one."""
     if tag == OUTSIDE:

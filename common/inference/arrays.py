@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import tags
 from estimator_trainer.common.errors import describe, show
 
 
@@ -42,7 +43,7 @@ def joined(value: Any) -> Any:
 def without_padding(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the predictions of an example; without those after the last token, if the tags of tokens are among them."""
     found = {name: np.asarray(value) for name, value in values.items()}
-    if 'tags' not in found or found['tags'].ndim != 1 or found['tags'].dtype.kind not in 'OSU':
+    if not tags.are_predicted(found) or found['tags'].ndim != 1 or found['tags'].dtype.kind not in 'OSU':
         return found
     size = len(found['tags'])
     length = sum(map(bool, found['tags']))

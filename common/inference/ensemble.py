@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from estimator_trainer.common import tags
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.inference.threshold import OUTPUT
 
@@ -62,7 +63,7 @@ def average(members: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray
     first = members[0]
     if any(member.keys() != first.keys() for member in members):
         raise RunError(f'the folds have different predictions: {"; ".join(", ".join(sorted(member)) for member in members)}')
-    if 'tags' in first:
+    if tags.are_predicted(first):
         raise RunError('the tags of tokens are not averaged over folds: give the --output_dir of one of them')
     found: dict[str, np.ndarray] = {}
     for name, value in first.items():

@@ -179,7 +179,7 @@ def _label_names(specs, metadata):
 
 def _tags_of(label, prediction, metadata):
     """Returns a label of `read_labels`; of tags their names, one for each token."""
-    if label is None or 'tags' not in metadata or 'tags' not in prediction.values:
+    if label is None or not is_tagging(metadata) or 'tags' not in prediction.values:
         return label
     return [metadata['tags'][number] for number in label[: len(prediction.values['tags'])]]
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import tags
 from estimator_trainer.common.errors import RunError, describe, first_line
 from estimator_trainer.common.files import stamp
 from estimator_trainer.common.inference.arrays import cast, wrong
@@ -160,7 +161,7 @@ class Predictor:
 
     def with_names(self, found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Returns the predictions of a batch with 'class_name' of each target whose classes have names, and tags as str."""
-        if 'tags' in found:
+        if tags.are_predicted(found):
             strings = {name: found[name] for name in ('tokens', 'tags') if found[name].dtype == object}
             decode = np.vectorize(lambda text: text.decode(errors='replace'), otypes=[object])
             found = {**found, **{name: np.asarray(decode(array)) for name, array in strings.items()}}

@@ -11,10 +11,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow.core.framework import types_pb2
 
-from estimator_trainer.common import json_text
+from estimator_trainer.common import json_text, tags
 from estimator_trainer.common.errors import describe, listed, show
 from estimator_trainer.common.inference.arrays import joined, without_padding, wrong
-from estimator_trainer.common.tags import TOKENS
 
 constants = tf.saved_model.signature_constants
 _LISTED = 20  # Names in a message.
@@ -142,7 +141,7 @@ def _decoded(name, values, inputs):
         return [_picture(name, number, value) for number, value in enumerate(values)]
     if spec.dtype == tf.string:
         values = [_with_bytes(name, value) for value in values]
-    if spec.name == TOKENS:
+    if spec.name == tags.TOKENS:
         values = [joined(value) for value in values]
     if spec.shape.rank == 1:
         nested = [value for value in values if isinstance(value, (list, dict))]
@@ -195,7 +194,7 @@ def write_response(predictions: Mapping[str, np.ndarray], by_row: bool) -> bytes
     Args:
       predictions: {name: array [batch, ...]}. A single one has no name in the answer.
     """
-    if 'tags' in predictions and by_row:  # Sentences differ in length.
+    if tags.are_predicted(predictions) and by_row:  # Sentences differ in length.
         rows = [without_padding(dict(zip(predictions, row))) for row in zip(*predictions.values())]
         return to_body({'predictions': [{name: to_values(value) for name, value in row.items()} for row in rows]})
     values = {name: to_values(array) for name, array in predictions.items()}

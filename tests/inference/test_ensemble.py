@@ -36,7 +36,7 @@ def test_outputs_with_a_scope_single_examples_and_those_of_canned_estimators_are
 
 
 def test_what_cannot_be_averaged_is_refused():
-    tagged = {'tags': np.array(['O']), 'probabilities': np.array([0.5])}
+    tagged = {'tokens': np.array(['x']), 'tags': np.array(['O']), 'probabilities': np.array([0.5])}
     assert failed(average, [tagged, tagged]).startswith('the tags of tokens are not averaged over folds: ')
     one = {'tokens': np.array([[1, 2]])}
     assert average([one, one])['tokens'].tolist() == [[1, 2]]
