@@ -28,6 +28,7 @@ from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset
 from estimator_trainer.common.runs.drawn import records_of_steps
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.reported_slices import raw_columns, read_records
+from estimator_trainer.common.runs.reported_tasks import NONE
 from estimator_trainer.common.storage import checkpoints, margins_file
 
 _MARGIN = 'the logit of the label minus the largest other one'
@@ -155,6 +156,7 @@ def _parts(source, ranked: Ranked, rule: str, copies: Found | None, names) -> di
         found = mistakes.describe(one.prediction, cells, names)
         shown.append(found._replace(detail=f'score {number(one.score)}, {found.detail}'))
     return {
+        **NONE,
         'model': source.params.model,
         'dataset': source.params.dataset,
         'rule': rule,

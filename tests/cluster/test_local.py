@@ -221,7 +221,11 @@ def test_the_launcher_starts_over_after_a_dry_run_and_its_tasks_do_not(run, trai
     monkeypatch.setattr(local, 'rehearse', mock.Mock())
     assert run(*flags)[0] == 0
     ((command, names),) = seen
-    assert '--seed=3' in command and '--overwrite' not in command and all(name.endswith('.lock') for name in names)
+    assert (
+        '--seed=3' in command
+        and '--overwrite' not in command
+        and all(name.endswith(('.lock', 'provenance.jsonl')) for name in names)
+    )
     assert failed.call_args[0][:2] == local.rehearse.call_args[0][:2] == (command, {'worker': 2})
     assert run(*flags)[0] == 0
     local.rehearse.assert_called_once()  # There was nothing left to delete.

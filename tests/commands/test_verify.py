@@ -250,11 +250,12 @@ def test_an_export_names_its_step_and_an_edit_is_noticed(output, tmp_path):
 
 
 def test_swapped_data_is_named(run, trained_run, tmp_path, monkeypatch):
-    output, read_idx = trained_run('alexnet'), mnist.read_idx
+    trained_run('alexnet')
+    read_idx = mnist.read_idx
     monkeypatch.setattr(mnist, 'read_idx', lambda name: read_idx(name)[:1000])
     mnist.prepare(str(tmp_path / 'other'), mnist.get_params())
     code, result, log = run('--schedule=verify', f'--data_dir={tmp_path / "other"}')
-    assert (code, result) == (1, None) and f'the training data differs from that of the run in {output}' in log.splitlines()[-1]
+    assert (code, result) == (1, None) and "other/mnist, differs from the run's: restore it" in log.splitlines()[-1]
 
 
 def test_the_initialization_counts_if_the_weights_of_a_warm_start_are_the_same(tmp_path):

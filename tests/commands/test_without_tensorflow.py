@@ -79,7 +79,7 @@ MISTAKES = [
             ('input=1', 'train', 'predict or evaluate'),
             ('predict_split=1', 'train', 'predict or report'),
             ('visualize=1', 'evaluate', 'predict'),
-            ('checkpoint=1', 'train_and_evaluate', 'evaluate or predict or export or serve or report'),
+            ('checkpoint=1', 'train_and_evaluate', 'evaluate or predict or export or serve or report or suspects'),
             ('best_metric=1', 'train', 'train_and_evaluate or continuous_eval or compare or dry_run'),
             ('local_cluster=1', 'evaluate', 'train_and_evaluate or train'),
             ('override_hparams=x=1', 'evaluate', 'train_and_evaluate or train or dry_run'),

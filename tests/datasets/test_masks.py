@@ -1,5 +1,6 @@
 """Users' own pictures with masks: layouts, numbers, classes, bad input."""
 
+import os
 import struct
 import zlib
 
@@ -68,7 +69,9 @@ def test_pictures_are_read_with_their_masks_from_any_layout(places, tmp_path):
         red = np.where(labels['label'] == 255, 200, 20 * labels['label'])
         np.testing.assert_allclose(features['image'][..., 0] * 255, red, atol=1e-3)
     assert found.metadata == {'task': 'segmentation', 'num_classes': 3, 'mask_values': [0, 1, 2]}
-    assert found.places('eval') == [{'height': SIDE, 'width': SIDE}] * len(held_out)
+    places = found.places('eval')
+    assert [(one['height'], one['width']) for one in places] == [(SIDE, SIDE)] * len(held_out)
+    assert all(one['file'].endswith(features['example_id'].decode()) for one, (features, _) in zip(places, held_out))
     assert '\n1: ' in found.source.summary() and 'ignored: 1.56%' in found.source.summary()
 
 
@@ -79,7 +82,8 @@ def test_pictures_and_masks_of_any_size_are_resized_together_and_the_mask_takes_
     for features, labels in found.read('train') + found.read('eval'):
         number = int(features['example_id'].decode().removesuffix('.bmp')[-1])
         np.testing.assert_array_equal(labels['label'], numbers(number))
-    assert {size['height'] for size in found.places('train') + found.places('eval')} == {24, 32, 40, 48}
+    sizes = {os.path.basename(one['file']): one['height'] for one in found.places('train') + found.places('eval')}
+    assert sizes == {'p0.bmp': 24, 'p1.bmp': 32, 'p2.bmp': 40, 'p3.bmp': 48}
 
 
 def test_a_mask_belongs_to_the_upright_picture(tmp_path):

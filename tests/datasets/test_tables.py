@@ -1002,7 +1002,12 @@ def test_a_model_learns_numbers_and_is_used_on_other_data(run, tmp_path):
     assert code == 0 and result['eval']['mean_absolute_error'] < 15
     described = run(*flags, hparams, '--schedule=describe', output_dir=tmp_path / 'unused')
     text = (tmp_path / 'output' / 'data_summary.txt').read_text()
-    assert described[:2] == (0, text) and 'x       numeric' in text and not (tmp_path / 'unused').exists()
+    assert (
+        described[0] == 0
+        and described[1].startswith(text.rstrip())
+        and 'x       numeric' in text
+        and not (tmp_path / 'unused').exists()
+    )
     new, saved = write(tmp_path / 'new.csv', 'x,c', [(40, 'b'), (10, 'a')]), f'{tmp_path}/output/hparams.json'
     code, _, err = run(*flags, hparams.replace('lines', 'new'), '--schedule=evaluate')
     assert code == 2 and f'{saved}: csv_file was "{path}", now it is "{new}": omit what differs to use' in err

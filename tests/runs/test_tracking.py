@@ -25,7 +25,9 @@ def in_metrics_csv(output_dir):
     with open(os.path.join(output_dir, 'metrics.csv')) as file:
         for row in csv.DictReader(file):
             step, split, mode = int(row.pop('global_step')), row.pop('split'), row.pop('mode')
-            found.append([step, {f'{mode or split}/{name}': float(text) for name, text in row.items() if text}])
+            found.append(
+                [step, {f'{mode or split}/{name}': float(text) for name, text in row.items() if text and name != 'step_loss'}]
+            )
     return found
 
 
