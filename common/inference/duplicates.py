@@ -72,7 +72,7 @@ class Found(NamedTuple):
             lines.append(
                 f'{len(leaks):,} of {self.num_eval:,} examples of {leaks[0].split}{bound} are in the training data, too'
                 f'{f", {similar:,} of them as similar pictures" if similar else ""}, such as {leaks[0].where}, which is '
-                f'{leaks[0].train_where} there: leave them out of one, or the result is worthless'
+                f'{leaks[0].train_where} there: leave them out of one, or the evaluation says little about new data'
             )
         if others := [one for one in self.duplicates if one.kind == CONTRADICTORY]:
             lines.append(

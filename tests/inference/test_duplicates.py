@@ -40,7 +40,7 @@ def test_equal_and_similar_pictures_are_found_and_contradictory_labels():
     ]
     assert found.warnings() == [
         '3 of 5 examples of eval are in the training data, too, 2 of them as similar pictures, such as example 1, which is '
-        'example 2 there: leave them out of one, or the result is worthless',
+        'example 2 there: leave them out of one, or the evaluation says little about new data',
         '1 training examples are equal to others with another label, such as example 5 and example 1',
     ]
     assert found.to_csv(list('abcdef')).splitlines()[:2] == [
