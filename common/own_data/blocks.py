@@ -1,7 +1,7 @@
 """Rows of tables in blocks: a column of a block is an Arrow array of texts, which are decided about and encoded together."""
 
 import collections
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import concurrent.futures
 import dataclasses
 from typing import Any, Protocol, TypeVar
@@ -65,11 +65,13 @@ class Table(Protocol):
       path: of the file.
       header: the names of the columns; '' for a column without a name.
       unit: what a row is called in messages, LINE or ROW.
+      numbers: the columns that have numbers by their type, not as texts: their decimals follow a point.
     """
 
     path: str
     header: list[str]
     unit: str
+    numbers: Collection[str]
 
     def blocks(self) -> Iterator[Block]:
         """Yields all rows."""

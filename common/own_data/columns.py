@@ -15,7 +15,7 @@ import pyarrow.compute
 from estimator_trainer.common.own_data.cells import are_numbers, counts, is_missing, to_numbers
 from estimator_trainer.common.own_data.evidence import Evidence, Reading
 from estimator_trainer.common.own_data.moments import Moments
-from estimator_trainer.common.own_data.numbers import COMMA, Style
+from estimator_trainer.common.own_data.numbers import COMMA, POINT, Style
 from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, NUMERIC, TEXT
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
 
@@ -195,8 +195,9 @@ class ColumnProfile:
 
     @property
     def may_be_thousands(self) -> bool:
-        """Whether all numbers with a point are like 1.234, which may be thousands, and others are below 1,000."""
-        return not self.numbers.is_integer and self._fits_comma and self._has_bare
+        """Whether all numbers with a point are like 1.234, which may be thousands unless given, and others are below 1,000."""
+        is_given = self.settings.decimal == POINT
+        return not is_given and not self.numbers.is_integer and self._fits_comma and self._has_bare
 
     @property
     def share_of_numbers(self) -> float:

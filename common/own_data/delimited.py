@@ -45,7 +45,7 @@ class Delimited:
       RunError: there is no valid header.
     """
 
-    unit = LINE
+    unit, numbers = LINE, ()
 
     def __init__(self, path: str, named: Collection[str] = ()):
         self.path = path

@@ -1,6 +1,6 @@
 """The rows of a table as serialized tf.train.Examples, by the metadata of its dataset."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
 from typing import Any
 
@@ -14,7 +14,7 @@ from estimator_trainer.common.own_data import dates, examples
 from estimator_trainer.common.own_data.blocks import Block, Table
 from estimator_trainer.common.own_data.cells import are_numbers, is_missing, missing_values, to_days, to_numbers
 from estimator_trainer.common.own_data.description import Feature, facts_of_target
-from estimator_trainer.common.own_data.numbers import Style
+from estimator_trainer.common.own_data.numbers import POINT, Style
 from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, IMAGE, LABEL, NUMERIC, REGRESSION, TARGET, TEXT, WEIGHT
 from estimator_trainer.common.own_data.values import display, key
 from estimator_trainer.common.targets import is_multilabel
@@ -54,7 +54,7 @@ def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> En
         )
     missing = missing_values(facts.get('missing', ()))
     columns = [
-        (places[column['name']], column, _converter(column, facts, missing))
+        (places[column['name']], column, _converter(column, facts, missing, style_of(column, table.numbers)))
         for column in facts['columns']
         if column['name'] in places and column['kind'] != IMAGE and (has_labels or column['kind'] not in (TARGET, WEIGHT))
     ]
@@ -72,7 +72,7 @@ def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> En
             values, wrong = convert(cells)
             found |= values
             for j in np.flatnonzero(wrong & is_sound) if wrong is not None else ():
-                index, reason = int(indices[j]), _reason(column, cells[j : j + 1], facts, missing)
+                index, reason = int(indices[j]), _reason(column, cells[j : j + 1], facts, missing, table.numbers)
                 where = f'{table.path}: {table.unit} {block.line(index)}'
                 faults[index] = RunError(f'{where}: column {column["name"]}: {reason}')
                 is_sound[j] = False
@@ -84,23 +84,22 @@ def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> En
     return encode
 
 
-def _reason(column, cells, facts, missing):
+def _reason(column, cells, facts, missing, typed):
     """Returns what is wrong with the one of some cells."""
     kind, cell = column['kind'], cells[0].as_py()
     if is_missing(cells, missing)[0]:
         return f'the {kind} is missing'
-    if kind == WEIGHT and to_numbers(cells, style_of(column))[0] < 0:
+    if kind == WEIGHT and to_numbers(cells, style_of(column, typed))[0] < 0:
         return f'a weight must not be negative, but is {cell}'
     classes = '0 or 1' if is_multilabel(facts) else 'one of the classes'
     wanted = 'a date' if kind == DATE else 'a number' if _is_number(column, facts) else classes
     return f'{show(cell)} is not {wanted}'
 
 
-def _converter(column, facts, missing):
+def _converter(column, facts, missing, style):
     """Returns a function from the cells of a column to {name: values for `examples.serialize`} and which are wrong, or None."""
     name, kind = column['name'], column['kind']
     if _is_number(column, facts):
-        style = style_of(column)
         may_be_missing = are_numbers(missing, style)
 
         def to_floats(cells):
@@ -149,9 +148,17 @@ def _is_number(column, facts):
     return kind in (NUMERIC, WEIGHT) or kind == TARGET and facts_of_target(facts, column['name'])['task'] == REGRESSION
 
 
-def style_of(column: Feature) -> Style | None:
-    """Returns how the numbers of a column of the metadata are written; None if as programs write them."""
-    return Style(**column['style']) if 'style' in column else None
+def style_of(column: Feature, typed: Collection[str] = ()) -> Style | None:
+    """Returns how the numbers of a column of the metadata are written; None if as programs write them.
+
+    Args:
+      column: of the metadata.
+      typed: the columns with decimal points, whatever the training data has; see `Table.numbers`.
+    """
+    if 'style' not in column:
+        return None
+    style = Style(**column['style'])
+    return dataclasses.replace(style, decimal=POINT) if column['name'] in typed else style
 
 
 @plain

@@ -180,8 +180,7 @@ def _parts(table, columns, missing) -> Iterator[tuple[np.ndarray, np.ndarray, np
 
 def _numbers(table, column, cells, lines, missing):
     texts = cells[column['name']]
-    is_plain = column['name'] in getattr(table, 'numbers', ())  # Then 1.234 is not 1234, whatever other files have.
-    values, are_missing = to_numbers(texts, None if is_plain else style_of(column)), is_missing(texts, missing)
+    values, are_missing = to_numbers(texts, style_of(column, table.numbers)), is_missing(texts, missing)
     values[are_missing] = np.nan
     if column['kind'] == TARGET:
         _refuse(table, column, cells, lines, np.isnan(values), 'is no number: a target must not be missing: write it')

@@ -16,6 +16,7 @@ from estimator_trainer.common.own_data.blocks import Block, Table, ahead
 from estimator_trainer.common.own_data.cells import counts, is_missing, to_days, to_numbers
 from estimator_trainer.common.own_data.columns import ColumnProfile, Numbers, Settings, kind_of
 from estimator_trainer.common.own_data.evidence import Reading
+from estimator_trainer.common.own_data.numbers import POINT
 from estimator_trainer.common.own_data.schema import CATEGORICAL
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
@@ -74,7 +75,11 @@ def survey(
       settings: see `Settings`.
       bad: counts wrong rows.
     """
-    profiles = {name: ColumnProfile(settings, kind, name in counted) for name, kind in kinds.items()}
+    of_typed = dataclasses.replace(settings, decimal=POINT)
+    profiles = {
+        name: ColumnProfile(of_typed if name in table.numbers else settings, kind, name in counted)
+        for name, kind in kinds.items()
+    }
     classes = {name: {each: ValueCounts(settings.max_distinct) for each in trained.splits} for name in targets}
     last: dict[str, str] = {}
     for block, rows, groups in _sound_rows(table, bad, trained):

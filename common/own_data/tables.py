@@ -161,7 +161,8 @@ def open_rows(rows: Any) -> Table | None:
 def _numbers_in(schema):
     """Returns the names of the columns that have numbers, whose texts are as programs write them."""
     tests = pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal
-    return frozenset(field.name for field in schema if any(test(field.type) for test in tests))
+    types = {field.name: field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema}
+    return frozenset(name for name, kind in types.items() if any(test(kind) for test in tests))
 
 
 def _texts(array):
@@ -173,6 +174,10 @@ def _texts(array):
     if pa.types.is_boolean(kind):
         array = pyarrow.compute.if_else(array, 'True', 'False')
     return pyarrow.compute.utf8_trim_whitespace(pyarrow.compute.fill_null(array.cast(pa.string()), ''))
+
+
+class _Fraction(str):
+    """A number of JSON that is no integer, as it is written."""
 
 
 class _JsonLines:
@@ -195,6 +200,7 @@ class _JsonLines:
         if self._ignored:
             tf.logging.warning('%s: the columns %s are ignored: they are nested.', path, ', '.join(sorted(self._ignored)))
         self.header = [name for name in dict.fromkeys(itertools.chain(*found)) if name not in self._ignored]
+        self.numbers = frozenset(name for value in found for name in value if isinstance(value[name], _Fraction))
         if not self.header:
             raise RunError(f'{path}: has no columns')
 
@@ -231,7 +237,7 @@ class _JsonLines:
 
     def _parsed(self, line, position):
         try:
-            found = json.loads(line, parse_int=str, parse_float=str)
+            found = json.loads(line, parse_int=str, parse_float=_Fraction)
         except (ValueError, RecursionError) as error:
             return self._wrong(position, f'is not JSON in one line, as jq -c . FILE writes it: {error}')
         if not isinstance(found, dict):

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import store_sales
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.records import records
 from estimator_trainer.datasets import series
 from tests.datasets.own_data import Prepared, prepare_raw
 
@@ -238,12 +239,16 @@ def test_the_next_times_of_each_group_are_forecast_from_files_and_rows(prepared,
         series.take_rows(found.params, frame.select(['date', 'g']))
 
 
-def test_numbers_of_programs_are_read_as_such_whatever_the_file_for_training_has(prepared):
+def test_numbers_of_programs_are_read_as_such_whatever_the_file_for_training_has(prepared, tmp_path):
     found = prepared(table(DATES, [f'"1.{i:03},{i % 7}"' for i in range(40)]))
     assert found.metadata['columns'][1]['style']['decimal'] == 'comma'
     assert found.read('eval')[1]['label'][0].tolist() == pytest.approx([1032.4, 1033.5])
     rows = {'date': [datetime.date.fromisoformat(date) for date in DATES[:3]], 'y': [1.234, 2.5, 3.0]}
     assert series.take_rows(found.params, rows)[0]['y'].tolist() == [pytest.approx([1.234, 2.5, 3.0])]
+    lines = [f'{{"date": "{date}", "y": {value}}}' for date, value in zip(DATES, rows['y'])]
+    (tmp_path / 'new.jsonl').write_text('\n'.join(lines))
+    [(_, record)] = series.read_input(str(tmp_path / 'new.jsonl'), found.params)
+    assert records.decode(record)['past'][1] == pytest.approx([1.234, 2.5, 3.0])
     texts = rows | {'y': ['1.234', '2,5', '3']}
     assert series.take_rows(found.params, texts)[0]['y'].tolist() == [[1234, 2.5, 3]]
 

@@ -28,7 +28,9 @@ from estimator_trainer.common.own_data.encoding import encoded_features, make_en
 from estimator_trainer.common.own_data.lines import Lines, Position
 from estimator_trainer.common.own_data.moments import Moments, standardize
 from estimator_trainer.common.own_data.schema import CATEGORICAL, COLUMNS, DATE, NUMERIC, Schema, find_roles, read_schema
+from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile, find_files, find_split, fingerprint
+from estimator_trainer.common.own_data.survey import survey
 from estimator_trainer.common.own_data.table_facts import describe
 from estimator_trainer.common.own_data.tables import open_table
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, class_ids, column_ids, sorted_classes
@@ -598,7 +600,7 @@ def test_the_target_is_given_or_has_a_usual_name_and_a_wrong_schema_is_refused(t
 def write_table(path, header, columns):
     """Returns a table of one block of columns of texts."""
     block = Block(Position(0, 2), [pa.array(column) for column in columns])
-    return types.SimpleNamespace(path=path, header=header, unit='line', blocks=lambda: iter([block]))
+    return types.SimpleNamespace(path=path, header=header, unit='line', numbers=(), blocks=lambda: iter([block]))
 
 
 def test_examples_are_serialized_as_protobuf_writes_them():
@@ -630,6 +632,22 @@ def test_a_number_may_be_the_text_of_a_missing_cell():
     table = write_table('a.csv', ['x'], [cells])
     encoded = make_encoder(table, facts, False)(next(table.blocks()), np.arange(3))
     assert encoded.examples.to_pylist() == [records.encode(row) for row in ({'x': 1.0}, {}, {'x': 3.0})]
+
+
+def test_numbers_by_type_have_decimal_points_whatever_the_training_data_has(tmp_path):
+    (tmp_path / 'a.jsonl').write_text('{"x": 1.234, "s": "1.234"}\n{"x": 2, "s": "2,5"}\n')
+    pyarrow.parquet.write_table(pa.table({'x': [1.234, 2], 's': ['1.234', '2,5']}), tmp_path / 'a.parquet')
+    style = {'decimal': 'comma', 'affixes': ['', '€']}
+    facts = {'columns': [{'name': name, 'kind': 'numeric', 'style': style} for name in 'xs'], 'task': 'classification'}
+    for name in ('a.jsonl', 'a.parquet'):
+        table = open_table(str(tmp_path / name))
+        found = make_encoder(table, facts, False)(next(table.blocks()), np.arange(2))
+        rows = [{'x': 1.234, 's': 1234.0}, {'x': 2.0, 's': 2.5}]
+        assert found.examples.to_pylist() == [records.encode(row) for row in rows]
+        settings = Settings(100, missing_values(), 'comma')
+        kinds = dict.fromkeys('xs')
+        columns = survey(table, SplitFile(table.path, ('train',)), 'train', kinds, (), (), settings, BadRows(1))[0]
+        assert columns['x'].numbers.max == 2 and columns['s'].numbers.max == 1234
 
 
 def test_a_row_becomes_an_example_of_its_existing_cells():
