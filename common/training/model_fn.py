@@ -92,7 +92,8 @@ class ModelFn:
             dataset_contract.check_divisible(features, labels, params)
         with starting_from(self.training.vectors if mode == ModeKeys.TRAIN else None, self.training.given):
             built = build_networks(self.model, self.devices, features, labels, mode, params)
-        predictions, losses, example_loss, networks = built
+        predictions, losses, example_loss, networks, moved = built
+        labels = Labels({**labels, **moved})
         with tf.name_scope('metrics'), self.training.task.local() if mode == ModeKeys.TRAIN else contextlib.nullcontext():
             metrics = model_contract.call_eval_metrics(self.model, features, labels, predictions, params)
             metrics |= {f'{model_contract.LOSS_PREFIX}{name}': tf.metrics.mean(loss) for name, loss in losses.items() if name}
@@ -159,11 +160,15 @@ class ModelFn:
 
 def build_networks(
     model: types.ModuleType, devices: Sequence[str], features: Features, labels: Labels, mode: str, params: HParams
-) -> tuple[Any, dict[str, tf.Tensor], tf.Tensor, list[Any]]:
-    """Calls the model, once per tower; returns its predictions, {name: loss}, their sum, and its Keras networks."""
+) -> tuple[Any, dict[str, tf.Tensor], tf.Tensor, list[Any], dict[str, tf.Tensor]]:
+    """Calls the model, once per tower; returns its predictions, {name: loss}, their sum, its Keras networks, and moved labels.
+
+    The latter are labels that augmentation has changed with the features, such as masks: those of the predictions.
+    """
     networks: list[Any] = []
 
     def tower(features, labels):
+        given = labels
         with collect_keras_layers(is_training=mode == ModeKeys.TRAIN) as called:
             if mode == ModeKeys.TRAIN:
                 features, labels = augmentation.augment(features, labels, params)
@@ -172,12 +177,12 @@ def build_networks(
             if mode == ModeKeys.TRAIN and losses:
                 augmentation.check_used(labels, losses.values(), params)
         networks.extend(called)
-        return predictions, losses
+        return predictions, losses, {name: labels[name] for name in given if labels[name] is not given[name]}
 
     # The scope keeps the model's ops from taking the names of the summaries, shown in TensorBoard.
     with tf.name_scope('model'):
-        predictions, losses = make_parallel(tower, devices, features=features, labels=labels)
-        return predictions, losses, tf.add_n([*losses.values()]), networks
+        predictions, losses, moved = make_parallel(tower, devices, features=features, labels=labels)
+        return predictions, losses, tf.add_n([*losses.values()]), networks, moved
 
 
 def _predict_spec(model, features, params):

@@ -1,5 +1,7 @@
 """Augmentation by hyper-parameters: effects on training batches only, and rejected settings."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -142,3 +144,21 @@ def test_data_that_cannot_be_augmented_is_refused():
         ('augment_shift=3', {'image': IMAGES[:, :, :3]}, None, 'must be less than 3: images have 6x3 pixels'),
     ):
         assert f'{text.partition(",")[0]} {message}' in refused(augment, text, features, labels)
+
+
+@pytest.mark.parametrize('devices', [(), ('/cpu:0', '/cpu:0')])
+def test_metrics_of_training_have_the_masks_that_the_model_was_given(devices):
+    def model(features, labels, mode, params):
+        return {'class': labels['label']}, tf.reduce_mean(features['image'], [1, 2, 3])
+
+    module, params = types.SimpleNamespace(model=model), build.make_hparams('m', {}, 'd', {}, text='augment_flip=true')
+    with tf.Graph().as_default(), tf.Session() as session:
+        inputs = (
+            model_fn.Features(image=tf.constant(IMAGES)),
+            model_fn.Labels(label=tf.constant(MASKS), weight=tf.ones([8])),
+        )
+        predictions, *_, moved = model_fn.build_networks(module, devices, *inputs, tf.estimator.ModeKeys.TRAIN, params)
+        session.run(tf.global_variables_initializer())
+        given, found = session.run([predictions['class'], moved])
+    assert [*found] == ['label'] and (given != MASKS).any()
+    np.testing.assert_array_equal(found['label'], given)
