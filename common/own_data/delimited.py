@@ -45,7 +45,8 @@ class Delimited:
       RunError: there is no valid header.
     """
 
-    unit, numbers = LINE, ()
+    unit = LINE
+    numbers: Collection[str] = ()
 
     def __init__(self, path: str, named: Collection[str] = ()):
         self.path = path

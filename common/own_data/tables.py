@@ -69,7 +69,7 @@ class _Columnar:
         if nested:
             tf.logging.warning('%s: the columns %s are ignored: they are nested.', path, ', '.join(nested))
         self.header = [field.name for field in schema if field.name not in nested]
-        self.numbers = _numbers_in(schema)
+        self.numbers: Collection[str] = _numbers_in(schema)
         if not self.header:
             raise RunError(f'{path}: has no columns')
 
@@ -200,7 +200,9 @@ class _JsonLines:
         if self._ignored:
             tf.logging.warning('%s: the columns %s are ignored: they are nested.', path, ', '.join(sorted(self._ignored)))
         self.header = [name for name in dict.fromkeys(itertools.chain(*found)) if name not in self._ignored]
-        self.numbers = frozenset(name for value in found for name in value if isinstance(value[name], _Fraction))
+        self.numbers: Collection[str] = frozenset(
+            name for value in found for name in value if isinstance(value[name], _Fraction)
+        )
         if not self.header:
             raise RunError(f'{path}: has no columns')
 
