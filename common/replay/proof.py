@@ -25,7 +25,7 @@ class Difference(NamedTuple):
 
     Attributes:
       largest: the largest absolute difference of its values; infinity if the tensors cannot be subtracted.
-      relative: this, as a part of the largest absolute value.
+      relative: this, as a part of the largest absolute value; infinity for numbers that are not rounded, such as integers.
     """
 
     name: str
@@ -103,23 +103,29 @@ def compare(recorded: str, again: str, only_first: bool = False) -> list[Differe
     names = [{*reader.get_variable_to_shape_map()} for reader in (first, second)]
     alone = names[0] - names[1] if only_first else names[0] ^ names[1]
     found = [Difference(name, np.inf, np.inf) for name in alone]
-    found += (_difference(name, first.get_tensor(name), second.get_tensor(name)) for name in names[0] & names[1])
-    return sorted((item for item in found if item.largest >= 0), key=lambda item: (-item.relative, item.name))
+    for name in names[0] & names[1]:
+        values = [np.asarray(reader.get_tensor(name)) for reader in (first, second)]
+        found += [] if _are_equal(*values) else [_difference(name, *values)]
+    return sorted(found, key=lambda item: (-item.relative, item.name))
+
+
+def _are_equal(first, second):
+    """Whether two arrays have the same bits."""
+    if first.dtype != second.dtype or first.shape != second.shape:
+        return False
+    return bool((first == second).all()) if first.dtype == object else first.tobytes() == second.tobytes()
 
 
 def _difference(name, first, second):
-    """Returns the Difference of two tensors; `largest` is -1 if there is none."""
-    first, second = np.asarray(first), np.asarray(second)
-    if first.dtype != second.dtype or first.shape != second.shape:
+    """Returns the Difference of two tensors that are not equal."""
+    if first.dtype != second.dtype or first.shape != second.shape or first.dtype == object:
         return Difference(name, np.inf, np.inf)
-    if first.dtype == object:
-        value = np.inf if (first != second).any() else -1.0
-        return Difference(name, value, value)
-    if first.tobytes() == second.tobytes():
-        return Difference(name, -1.0, -1.0)
-    exact = [value.astype(np.float64) for value in (first, second)]
-    largest, scale = (float(np.abs(value).max()) for value in (exact[0] - exact[1], exact[0]))
-    return Difference(name, largest, largest / scale if scale else np.inf)
+    values = [value.astype(np.float64) for value in (first, second)]
+    largest, scale = (float(np.abs(value).max()) for value in (values[0] - values[1], values[0]))
+    if not np.isfinite(largest):  # A NaN is as far from each number.
+        return Difference(name, np.inf, np.inf)
+    is_rounded = scale and tf.as_dtype(first.dtype).is_floating
+    return Difference(name, largest, largest / scale if is_rounded else np.inf)
 
 
 def describe(differences: Sequence[Difference]) -> str:

@@ -279,17 +279,29 @@ def test_intervals_are_chosen_among_all_and_begin_with_the_initialization():
     assert {interval for _ in range(200) for interval in proof.choose(found, 1)} == {*found}
 
 
-def test_differences_are_sorted_by_their_part_of_the_largest_value(tmp_path):
-    def save(name, **values):
-        with tf.Graph().as_default(), tf.Session() as session:
-            variables = [tf.get_variable(key, initializer=value) for key, value in values.items()]
-            session.run(tf.global_variables_initializer())
-            return tf.train.Saver(variables).save(session, str(tmp_path / name))
+def _save(path, **values):
+    with tf.Graph().as_default(), tf.Session() as session:
+        variables = [tf.get_variable(key, initializer=value) for key, value in values.items()]
+        session.run(tf.global_variables_initializer())
+        return tf.train.Saver(variables).save(session, str(path))
 
-    first = save('first', a=np.float32([1, 2]), b=np.float32([100, 0]), c=np.int64(3), d=np.float32(1))
-    second = save('second', a=np.float32([1, 2.5]), b=np.float32([101, 0]), c=np.int64(3), e=np.float32(1))
+
+def test_differences_are_sorted_by_their_part_of_the_largest_value(tmp_path):
+    first = _save(tmp_path / 'first', a=np.float32([1, 2]), b=np.float32([100, 0]), c=np.int64(3), d=np.float32(1))
+    second = _save(tmp_path / 'second', a=np.float32([1, 2.5]), b=np.float32([101, 0]), c=np.int64(3), e=np.float32(1))
     found = proof.compare(first, second)
     assert [item.name for item in found] == ['d', 'e', 'a', 'b']
     assert found[2].largest == 0.5 and found[2].relative == 0.25 and found[3].relative == pytest.approx(0.01)
     assert proof.describe(found) == 'd by inf, e by inf, a by 0.5 and 1 more'
     assert proof.compare(first, first) == [] and [item.name for item in proof.compare(first, second, only_first=True)][0] == 'd'
+
+
+def test_a_nan_and_another_integer_are_never_taken_for_a_rounded_sum(tmp_path):
+    first = _save(
+        tmp_path / 'first', a=np.float32([1, np.nan]), b=np.int64(10**6), c=np.float32(np.nan), d=np.float32([1e9, 0])
+    )
+    second = _save(
+        tmp_path / 'second', a=np.float32([2, np.nan]), b=np.int64(10**6 + 1), c=np.float32(np.nan), d=np.float32([1e9, np.inf])
+    )
+    found = {item.name: (item.largest, item.relative) for item in proof.compare(first, second)}
+    assert found == {'a': (np.inf, np.inf), 'b': (1, np.inf), 'd': (np.inf, np.inf)}
