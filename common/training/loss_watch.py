@@ -12,6 +12,7 @@ TIMES = 10  # The running mean: what is higher is a jump.
 _OVER = 2  # Times the running mean: a jump is over below.
 _STEPS = 100  # Over which the mean runs.
 _FIRST_STEPS = 20  # Whose losses make the first mean.
+_MOST = 10  # Jumps that are named: those of small batches never end.
 _SMALL = 0.1  # Of the first loss: what is smaller is no jump, as batches of a trained model differ by large factors.
 
 
@@ -43,7 +44,7 @@ def offering_replay(output_dir: str) -> Iterator[None]:
 
 
 class LossWatch:
-    """Warns once of each jump of the loss to TIMES its running mean.
+    """Warns once of each jump of the loss to TIMES its running mean, of absolute values, as a loss may be negative.
 
     Args:
       output_dir: of the run, whose first loss metrics.csv has if it resumes.
@@ -54,21 +55,27 @@ class LossWatch:
 
     def begin(self, step: int) -> None:
         """Begins at a global step."""
-        self._first = first_loss(self._output_dir) if step else None
-        self._mean, self._count, self._is_high = 0.0, 0, False
+        self._first = abs(first_loss(self._output_dir) or 0.0) if step else 0.0
+        self._mean, self._count, self._is_high, self._jumps = 0.0, 0, False, 0
 
     def see(self, step: int, highest: float, mean: float | None = None, count: int = 1) -> None:
-        """Takes the loss of a step; or the highest of several steps, with its step, and the mean of all."""
-        mean, running = highest if mean is None else mean, self._mean
+        """Takes the loss of a step; or the highest of several steps, with its step, and the mean of all absolute values."""
+        mean, running = abs(highest) if mean is None else mean, self._mean
         if self._count >= _FIRST_STEPS:
             self._first = self._first or running
             if not self._is_high and highest >= TIMES * running > 0 and highest >= _SMALL * self._first:
                 self._is_high = True
-                tf.logging.warning(
-                    'The loss jumped to %.4g in step %d; its running mean was %.4g. %s shows the step.',
-                    *(highest, step, running, replay_of(step, self._output_dir)),
-                )
+                self._warn(step, highest)
             elif mean < _OVER * running:
                 self._is_high = False
         self._count += count
         self._mean += (mean - running) * min(count / min(self._count, _STEPS), 1)
+
+    def _warn(self, step, loss):
+        self._jumps += 1
+        if self._jumps <= _MOST:
+            tf.logging.warning(
+                'The loss jumped to %.4g in step %d; its running mean was %.4g. %s shows the step.%s',
+                *(loss, step, self._mean, replay_of(step, self._output_dir)),
+                ' Further jumps are not named.' if self._jumps == _MOST else '',
+            )

@@ -18,8 +18,8 @@ _FIRST_STEPS = 2
 class Loop(NamedTuple):
     """Training steps in sequence, which end early after one whose loss is not finite.
 
-    All are scalars: steps is the number of steps that ran, int32, loss that of the last one, total the sum of all, highest the
-    largest, and place its step, counted from 0.
+    All are scalars: steps is the number of steps that ran, int32, loss that of the last one, total the sum of the absolute
+    values, highest the largest loss, and place its step, counted from 0.
     """
 
     steps: tf.Tensor
@@ -57,7 +57,7 @@ def repeat_step(train_op: tf.Operation, times: tf.Tensor, loss: tf.Tensor) -> Lo
         copy, copied_loss = tf.import_graph_def(step, captured, [train_op.name, loss.name], name='')
         with tf.control_dependencies([copy]):
             last, place = tf.identity(copied_loss), tf.where(copied_loss > highest, count, place)
-            return count + 1, last, total + last, tf.maximum(highest, last), place
+            return count + 1, last, total + tf.abs(last), tf.maximum(highest, last), place
 
     zero = tf.zeros([], loss.dtype)
     return Loop(
@@ -102,7 +102,8 @@ class MultiStepHook(tf.train.SessionRunHook):
       summary_steps: the hooks see the first step after the start of training, and every summary_steps-th after it.
       periods: the hooks see the multiples of each.
       milestones: further steps that the hooks see.
-      on_losses: called for each loop with the step of the highest loss, this loss, the mean, and the number of steps.
+      on_losses: called for each loop with the step of the highest loss, this loss, the mean of the absolute values, and the
+        number of steps.
 
     Raises:
       RunError: in training, the loss of a step in a loop is not finite.

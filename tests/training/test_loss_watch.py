@@ -16,7 +16,9 @@ LEVEL = [1.0] * 50
         ([*LEVEL, *[50.0] * 200], [51]),
         ([1.0, 100.0, 1e4], []),  # The beginning.
         ([100.0, *[0.01] * 2000, 0.2], []),  # Batches of a trained model differ.
-        ([*[-1.0] * 50, 10.0], []),  # A mean of which ten times is less.
+        ([*[-1.0] * 50, 10.0], [51]),
+        ([*[1.0, -0.99] * 50, 0.9, 5.0], []),  # Of a GAN: the mean of its values is almost zero.
+        ([*LEVEL, *[20.0, *LEVEL] * 12], [51 + 51 * i for i in range(10)]),  # Small batches differ without end.
     ],
 )
 def test_each_jump_to_ten_times_the_running_mean_is_named_once(tmp_path, caplog, losses, steps):
