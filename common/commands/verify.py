@@ -57,11 +57,12 @@ def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: 
       RunError: the chain is broken; or a checkpoint, a result of training again, or the export differs.
     """
     output_dir = flags.output_dir(FLAGS)
+    paths = proof.checkpoint_paths(output_dir)
     entries, record = proof.read_record(output_dir)
     found = {'run': record.starts[0]['digest'], 'last_line': record.last, 'lines': len(entries)}
     if FLAGS.export:
         return {**found, **exported.verify(FLAGS.export, output_dir, entries)}
-    verified = _Run(script, output_dir, record, proof.kept(output_dir, record), _starts_again(record))
+    verified = _Run(script, output_dir, record, proof.kept(output_dir, paths, record), _starts_again(record))
     chosen = proof.choose(_intervals(verified), None if FLAGS.intervals == 'all' else int(FLAGS.intervals))
     tf.logging.info('Training again: steps %s.', ', '.join(map(_shown, chosen)))
     data_dir = FLAGS.data_dir if FLAGS['data_dir'].present else None

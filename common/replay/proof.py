@@ -50,30 +50,37 @@ def read_record(output_dir: str) -> tuple[list[dict[str, Any]], Record]:
     return entries, provenance.record_of(entries)
 
 
-def kept(output_dir: str, record: Record) -> dict[int, str]:
+def checkpoint_paths(output_dir: str) -> list[str]:
+    """Returns the paths, without suffix, of the kept checkpoints, and of the best one."""
+    best = find_best(output_dir)
+    return [*dict.fromkeys([*checkpoint_steps(output_dir).values(), *([best] if best else [])])]
+
+
+def kept(output_dir: str, paths: Sequence[str], record: Record) -> dict[int, str]:
     """Returns {step: path without suffix} of the recorded checkpoints that are kept, after comparing their digests.
+
+    Args:
+      paths: those of `checkpoint_paths`, before the record was read, to which a training that runs there adds.
 
     Raises:
       RunError: one is not what was recorded, or has no line.
     """
     begun = record.starts[0]['step']
-    found = checkpoint_steps(output_dir)
-    best = find_best(output_dir)
-    paths = {*found.values(), *([best] if best else [])}
     for path in sorted(paths, key=_step):
         step = _step(path)
         if step < begun:
             tf.logging.warning('%s: is older than the record, which begins at step %d.', path, begun)
         elif step not in record.checkpoints:
             raise RunError(
-                f'{path}: has no line in {provenance.path_of(output_dir)}: it was put in, or the line was taken out; or the '
-                'process was killed before it wrote the line, which the next training there does'
+                f'{path}: has no line in {provenance.path_of(output_dir)}: it was put in, or the line was taken out; or a '
+                'training that runs there has not written it yet, or was killed before, so that the next one there does'
             )
         elif provenance.tensors_digest(path) != record.checkpoints[step]['tensors']:
             raise RunError(f'{path}: is not the checkpoint that was recorded: its tensors have another digest')
         elif (now := input_digest(output_dir, step)) and now != record.checkpoints[step].get('input', now):
             raise RunError(f'{path}: the state of its input, in {output_dir}/{FOLDER}, is not that which was recorded')
-    return {step: path for step, path in found.items() if step >= begun}
+    found = {_step(path): path for path in reversed(paths) if _step(path) >= begun}
+    return dict(sorted(found.items()))
 
 
 def _step(path):

@@ -250,12 +250,13 @@ def test_an_export_names_its_step_and_an_edit_is_noticed(output, tmp_path):
 
 
 def test_swapped_data_is_named(run, trained_run, tmp_path, monkeypatch):
-    trained_run('alexnet')
     read_idx = mnist.read_idx
+    trained_run('alexnet')
     monkeypatch.setattr(mnist, 'read_idx', lambda name: read_idx(name)[:1000])
     mnist.prepare(str(tmp_path / 'other'), mnist.get_params())
     code, result, log = run('--schedule=verify', f'--data_dir={tmp_path / "other"}')
-    assert (code, result) == (1, None) and "other/mnist, differs from the run's: restore it" in log.splitlines()[-1]
+    message = f"the training data, in {tmp_path / 'other' / 'mnist'}, differs from the run's: restore it"
+    assert (code, result) == (1, None) and message in log.splitlines()[-1]
 
 
 def test_the_initialization_counts_if_the_weights_of_a_warm_start_are_the_same(tmp_path):
@@ -294,6 +295,15 @@ def test_differences_are_sorted_by_their_part_of_the_largest_value(tmp_path):
     assert found[2].largest == 0.5 and found[2].relative == 0.25 and found[3].relative == pytest.approx(0.01)
     assert proof.describe(found) == 'd by inf, e by inf, a by 0.5 and 1 more'
     assert proof.compare(first, first) == [] and [item.name for item in proof.compare(first, second, only_first=True)][0] == 'd'
+
+
+def test_a_checkpoint_that_a_training_saves_meanwhile_is_left_out(output):
+    paths = proof.checkpoint_paths(str(output))
+    entries = provenance.read(str(output))
+    shutil.copy(output / 'model.ckpt-12.index', output / 'model.ckpt-16.index')
+    provenance.append(str(output), {'kind': 'checkpoint', 'step': 16, 'tensors': 'x', 'made_by': entries[-1]['made_by']})
+    record = provenance.record_of(provenance.read(str(output)))
+    assert [*proof.kept(str(output), paths, record)] == [4, 8, 12]
 
 
 def test_a_nan_and_another_integer_are_never_taken_for_a_rounded_sum(tmp_path):
