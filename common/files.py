@@ -9,7 +9,7 @@ import math
 import os
 import re
 import stat
-from typing import Any
+from typing import Any, BinaryIO
 import uuid
 
 import numpy as np
@@ -103,6 +103,21 @@ def write(path: str, content: str | bytes) -> None:
     """Writes a file atomically; str as UTF-8."""
     with atomic_path(path) as part, tf.io.gfile.GFile(part, 'wb') as file:
         file.write(content)
+
+
+def write_from(file: BinaryIO, path: str, place: int, content: bytes) -> None:
+    """Writes content to a local file, which is open without a buffer, in place of all that it has from a place on.
+
+    Raises:
+      OSError: it cannot be written, as the disk is full; names the path.
+    """
+    file.truncate(place)
+    file.seek(place)
+    try:
+        while content:  # Once, unless the disk is full.
+            content = content[file.write(content) :]
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
 
 
 def write_json(path: str, value: Any) -> None:

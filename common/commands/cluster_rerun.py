@@ -10,9 +10,10 @@ import time
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import processes
+from estimator_trainer.common.commands.rerun import check_data_dir
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.replay import run_copy
-from estimator_trainer.common.runs import saved_dataset, saved_flags
+from estimator_trainer.common.runs import saved_flags
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import provenance, run_dir
 
@@ -37,9 +38,7 @@ def rerun(script: str, output_dir: str, path: str | None, end: int, stop: StopOn
     Raises:
       RunError: the cluster failed, or the data is gone.
     """
-    saved = saved_dataset.load(output_dir)
-    if not data_dir and saved and saved.sha256 and saved.data_dir and not tf.io.gfile.isdir(saved.data_dir):
-        raise RunError(f'{saved.data_dir}: the data of this run is gone: restore it, or name where it is now by --data_dir')
+    check_data_dir(output_dir, data_dir)
     with tempfile.TemporaryDirectory() as directory:
         step = run_copy.copy(output_dir, path, directory) if path else 0
         record = provenance.record_of(provenance.read(output_dir))

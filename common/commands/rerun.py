@@ -124,7 +124,7 @@ def rerun(
       CheckpointGone: the given checkpoint was deleted meanwhile.
     """
     _check(output_dir)
-    _check_data_dir(output_dir, data_dir)
+    check_data_dir(output_dir, data_dir)
     with contextlib.ExitStack() as cleanup:
         while True:
             directory = cleanup.enter_context(tempfile.TemporaryDirectory())
@@ -144,7 +144,7 @@ def rerun_from_start(
 ) -> Iterator[Rerun]:
     """Yields the Rerun of a run from its initialization, or its warm start; arguments and errors as for `rerun`."""
     _check(output_dir)
-    _check_data_dir(output_dir, data_dir)
+    check_data_dir(output_dir, data_dir)
     with tempfile.TemporaryDirectory() as directory:
         yield Rerun(output_dir, directory, 0, stop, data_dir, objects)
 
@@ -177,7 +177,7 @@ def _values(kept, then):
     }
 
 
-def _check_data_dir(output_dir, data_dir):
+def check_data_dir(output_dir: str, data_dir: str | None) -> None:
     """Raises RunError if the data of a run is gone: it would be prepared again, in another directory."""
     saved = saved_dataset.load(output_dir)
     if not data_dir and saved and saved.sha256 and saved.data_dir and not tf.io.gfile.isdir(saved.data_dir):

@@ -8,6 +8,8 @@ import os
 
 import numpy as np
 
+from estimator_trainer.common.files import write_from
+
 _DTYPE = np.dtype('<f2')
 
 
@@ -27,9 +29,8 @@ def restart(output_dir: str, count: int) -> None:
 
 def append(output_dir: str, margins: np.ndarray) -> None:
     """Adds the margins of the next examples, float16 [n], so that they are in the file if the process is killed then."""
-    with open(margins_path(output_dir), 'ab') as file:
-        file.write(margins.astype(_DTYPE).tobytes())
-        file.flush()
+    with open(path := margins_path(output_dir), 'ab', buffering=0) as file:
+        write_from(file, path, file.tell(), margins.astype(_DTYPE).tobytes())
 
 
 def exists(output_dir: str) -> bool:

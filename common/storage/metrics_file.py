@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.files import write
+from estimator_trainer.common.files import write, write_from
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.storage.abandoned import keep_copy
 from estimator_trainer.common.storage.metrics_table import MODE, OF_TRAINING, metrics_path, parse
@@ -108,14 +108,8 @@ def _append(path, row):
         end = _end_of_lines(file)
         if not newline or not end or not row.keys() <= {*columns}:
             return False
-        file.truncate(end)  # Without the line that a killed process or a full disk has cut.
-        file.seek(end)
-        line = _lines(columns, [row]).encode()
-        try:
-            while line:  # Once, unless the disk is full.
-                line = line[file.write(line) :]
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, path) from None
+        # Without the line that a killed process or a full disk has cut.
+        write_from(file, path, end, _lines(columns, [row]).encode())
     return True
 
 

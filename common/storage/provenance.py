@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import json_text
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.files import dumps, write
+from estimator_trainer.common.files import dumps, write, write_from
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage.restore import open_checkpoint
 
@@ -59,7 +59,7 @@ def append(output_dir: str, entry: dict[str, Any]) -> dict[str, Any]:
     For the only process that trains there.
     """
     path, content = path_of(output_dir), _content(output_dir)
-    lines = content.splitlines()
+    lines = content.split(b'\n')[:-1]
     # An invalid line, which the next verification reports, does not keep the run from going on.
     before = _parsed(lines[-1]).get('digest', NONE) if lines else NONE
     time = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds')
@@ -70,13 +70,7 @@ def append(output_dir: str, entry: dict[str, Any]) -> dict[str, Any]:
         write(path, content + line)
         return entry
     with open(path, 'r+b', buffering=0) as file:
-        file.truncate(len(content))
-        file.seek(len(content))
-        try:
-            while line:  # Once, unless the disk is full.
-                line = line[file.write(line) :]
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, path) from None
+        write_from(file, path, len(content), line)
     return entry
 
 
@@ -105,7 +99,7 @@ def read(output_dir: str) -> list[dict[str, Any]]:
       RunError: a line was changed, put in, or taken out.
     """
     path, entries, before = path_of(output_dir), [], NONE
-    for number, line in enumerate(_content(output_dir).splitlines(), 1):
+    for number, line in enumerate(_content(output_dir).split(b'\n')[:-1], 1):
         entry = _parsed(line)
         if not _is_valid(entry) or canonical(entry).encode() != line or digest_of(entry) != entry['digest']:
             raise RunError(f'{path}: line {number} was changed: it does not have the digest that it names')

@@ -50,6 +50,15 @@ def test_what_was_changed_put_in_or_taken_out_is_named(tmp_path, edit, message):
     assert f'{path}: {message}' in failed(provenance.read, str(tmp_path))
 
 
+def test_each_changed_byte_is_noticed_but_for_the_last_which_ends_the_last_line(tmp_path):
+    content = (path := _chain(tmp_path, [0])).read_bytes()
+    for place in range(len(content) - 1):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        assert str(path) in failed(provenance.read, str(tmp_path))
+    path.write_bytes(content.replace(b'\n', b'\r\n'))
+    assert 'line 1 was changed' in failed(provenance.read, str(tmp_path))
+
+
 def test_a_line_with_a_valid_digest_put_in_is_named(tmp_path):
     path = _chain(tmp_path)
     lines = path.read_text().splitlines()
