@@ -80,7 +80,7 @@ def layers(features: Iterable[tf.Tensor], loss: tf.Tensor) -> list[tf.Tensor]:
         (tensor.op for tensor in features),
         lambda op: [] if op.type in _SHAPES else [user for tensor in op.outputs for user in tensor.consumers()],
     )
-    way = {*ancestors([loss])} & {*reached}
+    way = {*ancestors([loss])} & {*reached} - _may_be_dead(loss.graph)
     return [op.outputs[0] for op in loss.graph.get_operations() if op in way and _is_layer(op, way)]
 
 
@@ -121,7 +121,7 @@ def find_origin(
       The origin; a variable or an input if that is not finite itself; None if all results are finite.
     """
     order = {op: number for number, op in enumerate(session.graph.get_operations())}
-    needed = [op for op in ancestors(results) if op._get_control_flow_context() is None]
+    needed = ancestors(results) - _may_be_dead(session.graph)
     tensors = [tensor for op in needed for tensor in op.outputs if tensor.dtype.is_floating]
     are_finite = session.run([tf.reduce_all(tf.math.is_finite(tensor)) for tensor in tensors], feeds)
     bad = {tensor.name for tensor, is_finite in zip(tensors, are_finite) if not is_finite}
@@ -141,6 +141,18 @@ def find_origin(
     if first.op.type in ('ReadVariableOp', 'ResourceGather'):
         return Origin(first.op.inputs[0].op.name, 'variable', '')
     return Origin(first.op.name, first.op.type, _line(first.op))
+
+
+def _may_be_dead(graph):
+    """Returns the ops whose outputs may have no values, or several: those of loops and branches of TensorFlow 1."""
+    found: set[tf.Operation] = set()
+    for op in graph.get_operations():
+        context, joins = op._get_control_flow_context(), op.type in ('Exit', 'Merge')
+        if op.type == 'Exit':
+            context = context and context.outer_context
+        if context or op.type == 'Switch' or not joins and found & {*op.control_inputs, *(value.op for value in op.inputs)}:
+            found.add(op)
+    return found
 
 
 def _line(op):

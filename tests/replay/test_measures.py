@@ -49,3 +49,31 @@ def test_the_origin_of_a_nan_is_the_op_the_input_or_the_variable_that_has_it_fir
     assert origin([3.0, 1.0]) == ('root', 'Sqrt')
     assert origin([3.0, np.inf]) == ('the input x', 'input')
     assert origin([3.0], np.nan) == ('w', 'variable')
+
+
+@pytest.fixture
+def old_control_flow():
+    is_new = tf.control_flow_v2_enabled()
+    tf.disable_control_flow_v2()
+    yield
+    if is_new:
+        tf.enable_control_flow_v2()
+
+
+def test_loops_and_branches_of_tensorflow_1_are_looked_at_from_outside(old_control_flow, session):
+    x = tf.placeholder(tf.float32, [None, 1])
+    w = tf.get_variable('w', initializer=1.0, use_resource=True)
+    branch = tf.cond(tf.reduce_sum(x) > 0, lambda: tf.log(x * w), lambda: x * w, name='branch')
+    _, loop = tf.while_loop(lambda i, value: i < 2, lambda i, value: (i + 1, tf.sqrt(value * w)), [0, x], name='loop')
+    results = [tf.reduce_sum(branch + loop)]
+    results += tf.gradients(results, [w])
+    session.run(tf.global_variables_initializer())
+
+    def origin(*values):
+        found = find_origin(session, {x: np.float32(values)[:, None]}, results, {})
+        return found and (found.op.partition('/')[0], found.type)
+
+    assert origin(1, 2) is None
+    assert origin(1, 0) == ('branch', 'Merge')
+    assert origin(-1, -2) == ('loop', 'Exit')
+    assert len(session.run(layers([x], results[0]), {x: [[1.0]]})) > 0
