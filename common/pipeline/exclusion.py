@@ -202,7 +202,7 @@ def _check_labels(source, found, labels):
         if _class_of(row, LABEL, source) != labels[number]:
             names = source.params.metadata.get('class_names') or range(labels.max() + 1)
             text = f'the label is {row.text(LABEL)}, but {names[labels[number]]} in the data: was it made with other data?'
-            raise _error(row, source, text)
+            raise _error(row, source, f'{text} Or by a run with corrected labels: give those of the data')
 
 
 def _corrected(source: DataSource, read: Read, wanted: Mapping[int, int], labels: np.ndarray) -> dict[int, bytes]:
