@@ -92,10 +92,10 @@ def raw_columns(source: DataSource) -> list[str]:
 
 
 def read_records(source: DataSource, split: str, places: Sequence[int]) -> list[Any]:
-    """Returns the records of a split at places, in any order; None for each if the dataset has no records."""
+    """Returns the records of a split at places, in any order, some perhaps twice; None for each if it has no records."""
     if source.has_input_fn() or not places:
         return [None] * len(places)
-    ordered = sorted(places)
+    ordered = sorted({*places})
     with opened(lambda: source.read(split)) as (session, dataset):
         by_place = dict(zip(ordered, predicted.chosen(_each(session, dataset), ordered)))
     return [by_place[place] for place in places]

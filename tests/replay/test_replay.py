@@ -13,6 +13,9 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.runs.reported_slices import read_records
+from tests.pipeline.pipelines import make_params
 from tests.shared import read_weights, rows
 
 RATE, BATCH = 0.1, 4
@@ -213,3 +216,8 @@ def test_towers_loops_batch_norm_and_programs_are_replayed_to_the_bit(tmp_path, 
     assert step['loss'] == step['loss_as_inspected'] == result['loss']
     gradients = {line['name']: line['gradient']['norm'] for line in lines(result, 'variable')}
     assert {'dense/kernel', 'dense_1/kernel'} <= gradients.keys() and gradients['dense_1/kernel'] > 0
+
+
+def test_a_record_that_is_twice_in_a_batch_is_read_for_each():
+    found = read_records(DataSource(DATASET, '', make_params()), 'train', [3, 0, 3])
+    assert [record[1] for record in found] == [Y[3], Y[0], Y[3]]
