@@ -99,7 +99,7 @@ def _probability(one):
 
 
 def save(path: str, suspects: Sequence[Suspect], class_names: Sequence[str] | None) -> None:
-    """Writes suspects.csv, which the hyper-parameter `exclude` takes."""
+    """Writes suspects.csv, which the hyper-parameter `exclude` takes; a file with other rows becomes PATH.old."""
     places = [name for name in COLUMNS if any(name in one.fields for one in suspects)] or [COLUMNS[-1]]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator='\n')
@@ -108,7 +108,14 @@ def save(path: str, suspects: Sequence[Suspect], class_names: Sequence[str] | No
         names = (class_names[number] if class_names else number for number in (one.label, one.class_id))
         numbers = (f'{number:.6g}' for number in (one.probability, one.score))
         writer.writerow([*(one.fields.get(name, '') for name in places), *names, *numbers, ''])
-    write(path, text.getvalue())
+    content = text.getvalue().encode()
+    if tf.io.gfile.exists(path):
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            before = file.read()
+        if before != content:
+            tf.io.gfile.rename(path, f'{path}.old', overwrite=True)
+            tf.logging.warning('%s had other rows: that file is now %s.old.', path, path)
+    write(path, content)
 
 
 def read(path: str) -> list[dict[str, Any]]:

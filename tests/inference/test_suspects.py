@@ -45,6 +45,19 @@ def test_the_lowest_scores_come_first_and_only_negative_ones_unless_a_number_is_
     assert suspects.read(path)[0] == first and suspects.is_untouched(path)
 
 
+def test_a_file_from_which_somebody_has_deleted_rows_is_kept(tmp_path):
+    path, old = tmp_path / 'suspects.csv', tmp_path / 'suspects.csv.old'
+    found = suspects.rank([scored(-1.0, 1, [0.75, 0.25], example=i) for i in range(3)], 0).suspects
+    for _ in range(2):
+        suspects.save(str(path), found, None)
+        assert not old.exists()
+    edited = ''.join(path.read_text().splitlines(True)[:2])
+    path.write_text(edited)
+    for _ in range(2):
+        suspects.save(str(path), found, None)
+        assert old.read_text() == edited and len(path.read_text().splitlines()) == 4
+
+
 def test_an_edited_file_is_known(tmp_path):
     path = tmp_path / 'suspects.csv'
     for text in ('example,label,score,corrected\n1,a,-1,b\n', 'example;label;score;corrected\n1;a;-1;\n', ''):
