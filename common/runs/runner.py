@@ -105,13 +105,15 @@ def run(
                 options = dataclasses.replace(options, warm_start_from='', from_step=None)
         if cluster and schedule.is_dry_run:
             task = cluster_task.rehearsal(model, options, params, cluster)
+        offered: contextlib.AbstractContextManager = offering_replay(output_dir)
         if schedule.is_dry_run or is_worker:
+            offered = contextlib.nullcontext()
             options = dataclasses.replace(options, output_dir=output_dir)
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
         if schedule.follows and options.from_step is not None:
             rollback.wait(output_dir, options)
         experiment = cleanup.enter_context(opened(model, source, output_dir, options, stop, task, on_metrics, kept))
-        with offering_replay(output_dir), name_the_op(), diagnose_errors(experiment):
+        with offered, name_the_op(), diagnose_errors(experiment):
             result = RUN[options.schedule](experiment)
             if experiment.evaluators and not options.input:
                 projector.show(experiment.evaluators[0])

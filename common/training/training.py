@@ -14,6 +14,7 @@ from estimator_trainer.common.monitoring.progress_bar import ProgressBar
 from estimator_trainer.common.monitoring.status_file import StatusFile
 from estimator_trainer.common.monitoring.summaries import Length, TrainingSummaries
 from estimator_trainer.common.monitoring.times import Times
+from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.options.values import parse_steps
 from estimator_trainer.common.parts import part_size
@@ -111,7 +112,8 @@ class Training:
         with self.task.local():
             mean_loss, count_loss = tf.metrics.mean(step.means.loss)
         step = step._replace(train_op=tf.group(step.train_op, count_loss))
-        watch = LossWatch(config.model_dir) if self.task.is_chief else None
+        is_kept = self.task.is_chief and not SCHEDULES[self.options.schedule].is_dry_run
+        watch = LossWatch(config.model_dir) if is_kept else None
         step_hook = self._step_hook(step, watch)
         state = exact_program.ProgramState(config.model_dir, step_hook) if exact_program.has_begun() else None
         hooks = self._hooks(step, step_hook, state, watch, mean_loss, params, config.model_dir)
