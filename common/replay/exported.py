@@ -15,6 +15,7 @@ from estimator_trainer.common.storage.provenance import CHECKPOINT, file_digest
 
 _CARDS = ('model_card.json', 'assets.extra/model_card.json')
 _VARIABLES = 'variables/variables'
+_OF_MODEL = ('saved_model.', 'variables/', 'assets/', 'model.')  # Beginnings of the names of files.
 
 
 def verify(path: str, output_dir: str, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -42,6 +43,9 @@ def verify(path: str, output_dir: str, entries: Sequence[Mapping[str, Any]]) -> 
             raise RunError(f'{file}: is missing, but was exported')
         if file_digest(file) != digest:
             raise RunError(f'{file}: was edited: it is not the file that was exported')
+    for name in provenance.files_in(directory):
+        if name.startswith(_OF_MODEL) and name not in quoted['files']:
+            raise RunError(f'{os.path.join(directory, name)}: is not in the model card: it was put in, or the card was edited')
     text = f'{directory}: comes from step {step} of the run in {output_dir}, and is the exported model, byte for byte'
     return {'step': step, 'text': f'{text}; {_compared(directory, quoted, output_dir, step)}'}
 
