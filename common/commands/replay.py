@@ -15,6 +15,7 @@ from estimator_trainer.common.paths import real
 from estimator_trainer.common.replay import recorded_losses, written
 from estimator_trainer.common.replay.examples import examples_of, to_json
 from estimator_trainer.common.replay.inspection import inspecting
+from estimator_trainer.common.replay.recorder import Recorded
 from estimator_trainer.common.replay.written import Replay, Replayed
 from estimator_trainer.common.runs.drawn import records_of_steps
 from estimator_trainer.common.stop import StopOnSignal
@@ -42,31 +43,32 @@ def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objec
     if real(directory) == real(output_dir):
         raise UsageError(f'--replay_dir={directory}: is the output_dir of the run, which is only read: choose another')
     data_dir = FLAGS.data_dir if FLAGS['data_dir'].present else None
-    with rerun(output_dir, first, stop, data_dir, objects) as again:
-        found = _replay(again, output_dir, first, last)
+    recorded = Recorded()
+    with rerun(output_dir, first, stop, data_dir, objects, recorded=recorded) as again:
+        found = _replay(again, recorded, output_dir, first, last)
     return {**_result(found), **written.save(found, directory)}
 
 
-def _replay(again: Rerun, output_dir, first, last):
+def _replay(again: Rerun, recorded, output_dir, first, last):
     start, steps = again.step, []
     facts: dict[str, Any] = {}
     tf.logging.info('Computing the steps %d to %d again, from the checkpoint of step %d.', start + 1, last, start)
     if not again.train(first - 1):
-        end = max(again.recorded.losses)
+        end = max(recorded.losses)
         raise UsageError(f'--step={first}: the loss, or a variable, is not finite after step {end}: look at it by --step={end}')
 
     def look(experiment, checkpoint_path):
         source = experiment.source
         facts.update(model=source.params.model, dataset=source.params.dataset, metadata=source.params.metadata)
-        batches = again.recorded.batches
+        batches = recorded.batches
         with inspecting(experiment, checkpoint_path) as inspection:
             for step in sorted(batches):
                 inspected = inspection.step(batches.pop(step))
                 examples = examples_of(inspected, source, _numbers(source, output_dir, step))
-                steps.append(Replayed(step, float(again.recorded.losses[step]), inspected, examples))
+                steps.append(Replayed(step, float(recorded.losses[step]), inspected, examples))
 
     is_finite = again.train(last, look)
-    losses = again.recorded.losses
+    losses = recorded.losses
     following = recorded_losses.next_logged(output_dir, last)
     if is_finite and following and not recorded_losses.compare(output_dir, losses).steps:
         if following - last <= max(last - start, _FEW):  # There is no other evidence.

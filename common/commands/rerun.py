@@ -27,7 +27,6 @@ _THREADS = ('inter_op_threads', 'intra_op_threads')
 _NONE = request.Objects()
 _FIXED = {
     'schedule': 'train',
-    'steps_per_loop': 1,  # With the same bits.
     'save_checkpoints_steps': MAX_STEPS,
     'save_summary_steps': MAX_STEPS,
     'keep_checkpoint_every': 0,
@@ -45,14 +44,20 @@ class Rerun:
     Attributes:
       directory: where it trains; deleted in the end.
       step: the step that it has reached, of which `directory` has the checkpoint.
-      recorded: the loss of each step so far, and the batches that were asked for.
       differences: what this training is made by and the run was not, in words.
     """
 
     def __init__(
-        self, output_dir: str, directory: str, step: int, stop: StopOnSignal, data_dir: str | None, objects: request.Objects
+        self,
+        output_dir: str,
+        directory: str,
+        step: int,
+        stop: StopOnSignal,
+        data_dir: str | None,
+        objects: request.Objects,
+        recorded: Recorded | None,
     ):
-        self.directory, self.step, self.recorded = directory, step, Recorded()
+        self.directory, self.step, self._recorded = directory, step, recorded
         self.differences: list[str] = []
         self._output_dir, self._stop, self._data_dir, self._objects = output_dir, stop, data_dir, objects
         self._record = run_copy.read_record(output_dir)
@@ -61,8 +66,8 @@ class Rerun:
         """Trains up to a step, and saves its checkpoint; returns whether loss and variables stayed finite.
 
         Args:
-          look: if given, batches are kept; called with the Experiment and the checkpoint from which it has trained, for each
-            part of the way with the same hyper-parameters and flags.
+          look: if given, batches are recorded; called with the Experiment and the checkpoint from which it has trained, for
+            each part of the way with the same hyper-parameters and flags.
 
         Raises:
           UsageError, RunError: the data has changed or is gone, or as for a training that resumes.
@@ -73,7 +78,7 @@ class Rerun:
             with self.opened() as experiment:
                 saved_dataset.check_same(experiment.source, self._output_dir)
                 self._compare(experiment)
-                is_finite = record(experiment, step, bool(look), self.recorded)
+                is_finite = record(experiment, step, bool(look), self._recorded)
                 if look:
                     look(experiment, self.checkpoint())
             if not is_finite:
@@ -98,7 +103,8 @@ class Rerun:
         kept = saved_flags.load(self._output_dir)
         values = _values(kept, then)
         write_json(run_dir.flags_path(self.directory), {**kept, **values, 'num_tasks': 1})
-        FLAGS = flags.from_values({**values, **_FIXED, 'data_dir': self._data_dir, 'output_dir': self.directory})
+        values |= {'steps_per_loop': 1 if self._recorded else 0, 'data_dir': self._data_dir, 'output_dir': self.directory}
+        FLAGS = flags.from_values({**values, **_FIXED})  # Loops of steps compute the same bits.
         with errors_only(), request.opened(FLAGS, self._objects, self._stop) as experiment:  # The run has told the rest.
             yield experiment
 
@@ -111,6 +117,7 @@ def rerun(
     data_dir: str | None = None,
     objects: request.Objects = _NONE,
     checkpoint_path: str | None = None,
+    recorded: Recorded | None = None,
 ) -> Iterator[Rerun]:
     """Yields the Rerun of a run from its newest intact checkpoint before a step.
 
@@ -118,6 +125,7 @@ def rerun(
       data_dir: where its data is now, if it was moved.
       objects: the model and dataset of a run that a Python program has made of objects.
       checkpoint_path: another checkpoint to go on from, without suffix.
+      recorded: to which the loss of each step is added, and the batches that are asked for; None is faster.
 
     Raises:
       UsageError: there is no such checkpoint, or the run has no record of its flags.
@@ -135,18 +143,18 @@ def rerun(
             except run_copy.CheckpointGone:  # A training that runs there has deleted it.
                 if checkpoint_path or path == run_copy.checkpoint_before(output_dir, before):
                     raise
-        yield Rerun(output_dir, directory, step, stop, data_dir, objects)
+        yield Rerun(output_dir, directory, step, stop, data_dir, objects, recorded)
 
 
 @contextlib.contextmanager
 def rerun_from_start(
     output_dir: str, stop: StopOnSignal, data_dir: str | None = None, objects: request.Objects = _NONE
 ) -> Iterator[Rerun]:
-    """Yields the Rerun of a run from its initialization, or its warm start; arguments and errors as for `rerun`."""
+    """Yields the Rerun of a run from its initialization, or its warm start, without a record; otherwise as `rerun`."""
     _check(output_dir)
     check_data_dir(output_dir, data_dir)
     with tempfile.TemporaryDirectory() as directory:
-        yield Rerun(output_dir, directory, 0, stop, data_dir, objects)
+        yield Rerun(output_dir, directory, 0, stop, data_dir, objects, None)
 
 
 def _check(output_dir):

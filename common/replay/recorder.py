@@ -20,11 +20,11 @@ class Recorded:
     batches: dict[int, list[Any]] = dataclasses.field(default_factory=dict)
 
 
-def record(experiment: Experiment, end: int, keeps_batches: bool, recorded: Recorded) -> bool:
+def record(experiment: Experiment, end: int, keeps_batches: bool, recorded: Recorded | None) -> bool:
     """Trains an experiment up to a step; returns whether loss and variables stayed finite: otherwise it ends where one is not.
 
     Args:
-      recorded: to which losses are added, and batches if they are to be kept.
+      recorded: to which losses are added, and batches if they are to be kept; None for neither.
     """
 
     def wrap(model_fn):
@@ -35,7 +35,7 @@ def record(experiment: Experiment, end: int, keeps_batches: bool, recorded: Reco
 
         return recording
 
-    estimator = wrap_model_fn(experiment.estimator, wrap)
+    estimator = wrap_model_fn(experiment.estimator, wrap) if recorded else experiment.estimator
     try:
         train(dataclasses.replace(experiment, estimator=estimator, train_steps=end))
     except NotFinite:  # Of a hook that the recorder precedes.
