@@ -56,7 +56,7 @@ def check_reached(output_dir: str, text: str, last: int) -> None:
       text: as given to --step.
     """
     status = run_dir.read_status(output_dir)
-    named = re.search(r'(?:the loss of|after) step (\d+)', status.get('reason') or '')
+    named = re.search(r'(?:the loss of|after|by) step (\d+)', status.get('reason') or '')
     steps = [*checkpoint_steps(output_dir), status.get('global_step') or 0, int(named[1]) if named else 0]
     steps += [int(row['global_step']) for row in read_rows(output_dir) if is_of_training(row)]
     if last > (reached := max(steps)):

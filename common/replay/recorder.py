@@ -6,10 +6,12 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.monitoring.summaries import TrainingSummaries
 from estimator_trainer.common.plugins.estimator_contract import wrap_model_fn
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.schedules import train
 from estimator_trainer.common.training.loss_watch import NotFinite
+from estimator_trainer.common.training.saving import are_finite
 
 
 @dataclasses.dataclass
@@ -31,7 +33,9 @@ def record(experiment: Experiment, end: int, keeps_batches: bool, recorded: Reco
         def recording(features, labels, mode, config):
             spec = model_fn(features, labels, mode, config)
             hook = _Recorder(spec.loss, flat(features, labels) if keeps_batches else None, recorded)
-            return spec._replace(training_chief_hooks=[hook, *spec.training_chief_hooks])
+            # Histograms would end it by an error that names no step.
+            others = [other for other in spec.training_chief_hooks if not isinstance(other, TrainingSummaries)]
+            return spec._replace(training_chief_hooks=[hook, *others])
 
         return recording
 
@@ -56,6 +60,8 @@ class _Recorder(tf.train.SessionRunHook):
 
     def begin(self):
         self._global_step = tf.train.get_global_step()
+        with tf.name_scope('is_finite'):
+            self._are_finite = are_finite()
 
     def after_create_session(self, session, coord):
         self._step = int(session.run(self._global_step))
@@ -68,3 +74,5 @@ class _Recorder(tf.train.SessionRunHook):
         self._recorded.losses[self._step] = run_values.results['loss']
         if 'batch' in run_values.results:
             self._recorded.batches[self._step] = run_values.results['batch']
+        if not all(run_context.session.run(self._are_finite).values()):  # The loss may stay finite, as relu makes 0 of NaN.
+            raise NotFinite('', self._step)

@@ -11,7 +11,11 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.pipeline.bad_records import ERRORS, check_records
 from estimator_trainer.common.plugins.traceback_filter import original
 from estimator_trainer.common.runs.experiment import Experiment
+from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.checkpoints import has_checkpoint
+from estimator_trainer.common.storage.metrics_file import read_rows
+from estimator_trainer.common.storage.metrics_table import is_of_training
+from estimator_trainer.common.training.loss_watch import NotFinite
 from estimator_trainer.common.training.saving import NOT_FINITE_HINT
 
 ModeKeys = tf.estimator.ModeKeys
@@ -49,9 +53,18 @@ def _diagnose(experiment, error):
         is_resumed = experiment.schedule.trains and has_checkpoint(experiment.estimator.model_dir)
         flag = 'override_hparams' if is_resumed else 'hparams'
         return RunError(f'out of memory with {name}={size}: use a smaller one, such as --{flag}={name}={max(size // 2, 1)}')
-    if histogram := re.search(r'(?i:(?:nan|infinity) in (?:summary )?histogram) for: (?:weights/)?(\S+)', str(error)):
-        return RunError(f'{histogram[1]} is not finite: {NOT_FINITE_HINT}')
+    if histogram := re.search(r'(?i:(?:nan|infinity) in (?:summary )?histogram) for: (weights/)?(\S+)', str(error)):
+        step = _next_summary(experiment) - bool(histogram[1])  # Weights are those before the step.
+        return NotFinite(f'{histogram[2]} is not finite by step {step}: {NOT_FINITE_HINT}', step)
     return None
+
+
+def _next_summary(experiment):
+    """Returns the step whose summaries come next, at the latest."""
+    output_dir = experiment.estimator.model_dir
+    logged = [int(row['global_step']) for row in read_rows(output_dir) if is_of_training(row)]
+    saved = checkpoints.steps(output_dir)
+    return max(max(logged, default=0) + experiment.options.save_summary_steps, max(saved, default=0) + 1)
 
 
 def _splits(experiment):

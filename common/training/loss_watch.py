@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 import contextlib
+import shlex
 
 import tensorflow.compat.v1 as tf
 
@@ -20,7 +21,7 @@ class NotFinite(RunError):
     """The loss of a step, or a variable after it, is NaN or infinite.
 
     Attributes:
-      step: of the loss, or the one after which the variable is.
+      step: of the loss, or one after which the variable is, perhaps since an earlier one.
     """
 
     def __init__(self, text: str, step: int):
@@ -30,7 +31,7 @@ class NotFinite(RunError):
 
 def replay_of(step: int, output_dir: str) -> str:
     """Returns the flags that show a step again."""
-    return f'--schedule=replay --step={step} --output_dir={output_dir}'
+    return f'--schedule=replay --step={step} --output_dir={shlex.quote(output_dir)}'
 
 
 @contextlib.contextmanager
@@ -39,7 +40,7 @@ def offering_replay(output_dir: str) -> Iterator[None]:
     try:
         yield
     except NotFinite as error:
-        tf.logging.warning('%s shows what happened in step %d.', replay_of(error.step, output_dir), error.step)
+        tf.logging.warning('%s shows the step, or names the earlier one that began it.', replay_of(error.step, output_dir))
         raise
 
 

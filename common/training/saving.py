@@ -30,6 +30,15 @@ def loss_is_not_finite(step: int, loss: float) -> NotFinite:
     return NotFinite(f'the loss of step {step} is {loss}: {NOT_FINITE_HINT}', step)
 
 
+def are_finite() -> dict[str, tf.Tensor]:
+    """Returns {name of a variable of floats: scalar bool tensor}."""
+    return {
+        variable.op.name: tf.reduce_all(tf.math.is_finite(variable))
+        for variable in tf.global_variables()
+        if variable.dtype.base_dtype.is_floating
+    }
+
+
 class StepCheck(tf.train.SessionRunHook):
     """Raises RunError if a step's loss, a scalar tensor, is not finite, before the step is saved; or if the data ends.
 
@@ -165,11 +174,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
             if differences := different_variables(latest):
                 raise ModelChanged(latest, '; '.join(differences))
         with tf.name_scope('is_finite'):
-            self._are_finite = {
-                variable.op.name: tf.reduce_all(tf.math.is_finite(variable))
-                for variable in tf.global_variables()
-                if variable.dtype.base_dtype.is_floating
-            }
+            self._are_finite = are_finite()
 
     def after_create_session(self, session, coord):
         latest = tf.train.latest_checkpoint(self._checkpoint_dir)

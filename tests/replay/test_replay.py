@@ -173,13 +173,40 @@ def test_the_step_at_which_training_ends_is_offered_and_its_origin_named(tmp_pat
         api.train(
             types.SimpleNamespace(model=bad), DATASET, output_dir, hparams={'batch_size': 4}, train_steps=9, schedule='train'
         )
-    command = re.search(r'schedule=replay step=(\d+) output_dir=(\S+) shows what happened', caplog.text)
+    command = re.search(r'schedule=replay step=(\d+) output_dir=(\S+) shows the step', caplog.text)
     assert command.groups() == ('6', output_dir)
     run = api.load(output_dir, types.SimpleNamespace(model=bad), DATASET)
     result = run.replay(6)
     assert result['not_finite'].startswith(f'model/of_step (Sqrt), made at {__file__}:') and math.isnan(float(result['loss']))
     with pytest.raises(UsageError, match='^step=7: the run in .* has come to step 6'):
         run.replay(7)
+
+
+@pytest.mark.parametrize('every, text', [(3, 'w is not finite by step 3'), (100, 'w is not finite after step 4')])
+def test_a_variable_that_is_not_finite_although_the_losses_are_leads_to_the_step_that_made_it(tmp_path, caplog, every, text):
+    def masking(features, labels, mode, params):
+        w = tf.get_variable('w', initializer=[[1.0], [2.0]])
+        step = tf.cast(tf.train.get_or_create_global_step(), tf.float32)
+        y = tf.nn.relu(tf.matmul(features['x'] * tf.where(tf.equal(step, 1), np.nan, 1.0), w))[:, 0]
+        y = tf.where(tf.math.is_finite(y), y, tf.zeros_like(y))
+        return {'y': y}, None if labels is None else tf.square(y - labels['y'])
+
+    output_dir, module = str(tmp_path / 'a run'), types.SimpleNamespace(model=masking)
+    settings = {
+        'hparams': {'batch_size': 4},
+        'train_steps': 4,
+        'save_checkpoints_steps': 4,
+        'schedule': 'train',
+        'save_summary_steps': every,
+    }
+    with pytest.raises(RunError, match=text):
+        api.train(module, DATASET, output_dir, **settings)
+    step = text.split()[-1]
+    assert f"step={step} output_dir='{output_dir}' shows the step" in caplog.text
+    run = api.load(output_dir, module, DATASET)
+    with pytest.raises(UsageError, match='not finite after step 2: look at it by step=2$'):
+        run.replay(int(step))
+    assert (result := run.replay(2))['step'] == 2 and result['not_finite'].startswith('model/')
 
 
 def batch_norm(features, labels, mode, params):
