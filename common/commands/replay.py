@@ -8,18 +8,17 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster import tf_config
 from estimator_trainer.common.commands import flags, request
-from estimator_trainer.common.commands.rerun import Rerun, rerun
+from estimator_trainer.common.commands.rerun import Rerun, rerun, warn_of_ignored
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.options.values import parse_step
 from estimator_trainer.common.paths import real
-from estimator_trainer.common.replay import recorded_losses, written
+from estimator_trainer.common.replay import recorded_losses, run_copy, written
 from estimator_trainer.common.replay.examples import examples_of, to_json
 from estimator_trainer.common.replay.inspection import inspecting
 from estimator_trainer.common.replay.recorder import Recorded
 from estimator_trainer.common.replay.written import Replay, Replayed
 from estimator_trainer.common.runs.drawn import records_of_steps
 from estimator_trainer.common.stop import StopOnSignal
-from estimator_trainer.common.storage import checkpoints
 
 _SHOWN = 5  # Examples in the result.
 _FEW = 20  # Steps.
@@ -34,7 +33,7 @@ def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objec
     """
     tf_config.refuse(os.environ, '--schedule=replay')
     output_dir = flags.output_dir(FLAGS)
-    checkpoints.require_checkpoint(output_dir)
+    run_copy.require_checkpoint(output_dir)
     if not FLAGS.step:
         raise UsageError('--schedule=replay needs --step, such as --step=1234')
     first, last = parse_step(FLAGS.step)
@@ -43,8 +42,10 @@ def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objec
     if real(directory) == real(output_dir):
         raise UsageError(f'--replay_dir={directory}: is the output_dir of the run, which is only read: choose another')
     data_dir = FLAGS.data_dir if FLAGS['data_dir'].present else None
+    warn_of_ignored(FLAGS)
     recorded = Recorded()
     with rerun(output_dir, first, stop, data_dir, objects, recorded=recorded) as again:
+        tf.io.gfile.makedirs(directory)  # Fails now rather than in the end.
         found = _replay(again, recorded, output_dir, first, last)
     return {**_result(found), **written.save(found, directory)}
 
@@ -74,13 +75,13 @@ def _replay(again: Rerun, recorded, output_dir, first, last):
         if following - last <= max(last - start, _FEW):  # There is no other evidence.
             again.train(following)
     comparison = recorded_losses.compare(output_dir, losses)
-    found = Replay(
-        output_dir, start=start, losses=losses, comparison=comparison, differences=again.differences, steps=steps, **facts
-    )
-    is_same = comparison.differing is None
+    is_same, differences = comparison.differing is None, again.differences
+    if not is_same and not again.is_recorded:
+        differences = [*differences, 'unknown, as provenance.jsonl is missing or broken']
+    found = Replay(output_dir, start=start, losses=losses, comparison=comparison, differences=differences, steps=steps, **facts)
     (tf.logging.info if is_same else tf.logging.warning)('%s', written.compared_text(found))
-    if is_same and again.differences:
-        tf.logging.warning('Unlike in the run: %s.', '; '.join(again.differences))
+    if is_same and differences:
+        tf.logging.warning('Unlike in the run: %s.', '; '.join(differences))
     return found
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 
+from absl import flags as absl_flags
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import flags, request
@@ -21,6 +22,7 @@ from estimator_trainer.common.runs import made_by, saved_dataset, saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import provenance, run_dir
+from estimator_trainer.common.storage.restore import ModelChanged
 
 _PS = 'ps'
 _THREADS = ('inter_op_threads', 'intra_op_threads')
@@ -35,6 +37,14 @@ _FIXED = {
 }
 
 
+def warn_of_ignored(FLAGS: absl_flags.FlagValues) -> None:
+    """Warns of given flags that a run is not trained again with, as it has its own."""
+    names = ['model', 'dataset', 'hparams', 'hparams_set', 'override_hparams', *names_with(Trait.OF_TRAINING), *_THREADS]
+    names += names_with(Trait.CHANGES_RESULT)
+    if given := [f'--{name}' for name in dict.fromkeys(names) if FLAGS[name].present]:
+        tf.logging.warning('--schedule=%s takes from the run, in place of what is given: %s.', FLAGS.schedule, ', '.join(given))
+
+
 class Rerun:
     """A training that goes on from a checkpoint of a run, whose own directory is only read.
 
@@ -45,6 +55,7 @@ class Rerun:
       directory: where it trains; deleted in the end.
       step: the step that it has reached, of which `directory` has the checkpoint.
       differences: what this training is made by and the run was not, in words.
+      is_recorded: whether it is known what the run was made by.
     """
 
     def __init__(
@@ -59,6 +70,7 @@ class Rerun:
     ):
         self.directory, self.step, self._recorded = directory, step, recorded
         self.differences: list[str] = []
+        self.is_recorded = True
         self._output_dir, self._stop, self._data_dir, self._objects = output_dir, stop, data_dir, objects
         self._record = run_copy.read_record(output_dir)
 
@@ -78,7 +90,7 @@ class Rerun:
             with self.opened() as experiment:
                 saved_dataset.check_same(experiment.source, self._output_dir)
                 self._compare(experiment)
-                is_finite = record(experiment, step, bool(look), self._recorded)
+                is_finite = self._train(experiment, step, bool(look))
                 if look:
                     look(experiment, self.checkpoint())
             if not is_finite:
@@ -86,8 +98,17 @@ class Rerun:
             self.step = step
         return True
 
+    def _train(self, experiment, step, keeps_batches):
+        try:
+            return record(experiment, step, keeps_batches, self._recorded)
+        except ModelChanged as error:
+            name = experiment.source.params.model
+            raise RunError(f'--model={name} has changed since this run ({error.changes}): restore its code') from None
+
     def _compare(self, experiment):
-        if then := provenance.made_by(self._record, self.step):
+        then = provenance.made_by(self._record, self.step)
+        self.is_recorded &= bool(then)
+        if then:
             found = made_by.differences(then, json.loads(provenance.canonical(made_by.of(experiment))))
             self.differences += [text for text in found if text not in self.differences]
 

@@ -29,6 +29,7 @@ from estimator_trainer.common.records import records
 from estimator_trainer.common.records.elements import iterate, opened
 
 LABEL, CORRECTED = 'label', 'corrected'  # Columns.
+EMPTIED = 'emptied'  # Classes without a record.
 _BATCH = 1000
 Read = Callable[[], tf2.data.Dataset]
 
@@ -60,6 +61,10 @@ def write(source: DataSource) -> None:
         'exclude=%s: of %d training records, %d are left out, and %d have corrected labels.',
         *(params.exclude, found['records'], len(found[excluded.LEFT_OUT]), found[CORRECTED]),
     )
+    if found[EMPTIED]:
+        names = params.metadata.get('class_names') or range(max(found[EMPTIED]) + 1)
+        gone = ', '.join(str(names[label]) for label in found[EMPTIED])
+        tf.logging.warning('exclude=%s: leaves no training record of the class %s.', params.exclude, gone)
 
 
 def _write(source, directory):
@@ -71,12 +76,15 @@ def _write(source, directory):
     if len(left_out) == len(labels):
         raise UsageError(f'exclude={source.params.exclude} names all {len(labels)} training records: leave some to train on')
     tf.io.gfile.makedirs(directory)
-    facts = {'records': len(labels), CORRECTED: len(wanted), excluded.LEFT_OUT: left_out}
+    rest = np.array(labels)
+    rest[[*wanted]] = [*wanted.values()]
+    emptied = np.setdiff1d(labels, np.delete(rest, left_out)).tolist()
+    facts = {'records': len(labels), CORRECTED: len(wanted), EMPTIED: emptied, excluded.LEFT_OUT: left_out}
     write_json(excluded.facts_path(directory), facts)
     read = functools.partial(source.read_whole, source.params.train_split)
     corrected = _corrected(source, read, wanted, labels)
-    rest = _Rest(read, frozenset(left_out), corrected)
-    records.write(directory, {source.params.train_split: rest}, fingerprint=os.path.basename(directory))
+    kept = _Rest(read, frozenset(left_out), corrected)
+    records.write(directory, {source.params.train_split: kept}, fingerprint=os.path.basename(directory))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +126,7 @@ def _read_rows(path: str) -> Sequence[_Row]:
                 f'exclude={path}: line 1 must name the columns as suspects.csv does: {LABEL}, and {", ".join(COLUMNS[:-1])} or '
                 f'{COLUMNS[-1]}'
             )
-        rows = [_Row(reader.line_num, fields) for fields in reader]
+        rows = [_Row(reader.line_num, fields) for fields in reader if any(fields.values())]  # Spreadsheets keep empty ones.
     except csv.Error as error:
         raise UsageError(f'exclude={path}: line {reader.line_num}: {error}') from None
     if not rows:

@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.replay.run_copy import checkpoint_steps
+from estimator_trainer.common.replay.run_copy import checkpoint_steps, require_checkpoint
 from estimator_trainer.common.runs.recorder import input_digest
-from estimator_trainer.common.storage import checkpoints, provenance
+from estimator_trainer.common.storage import provenance
 from estimator_trainer.common.storage.best_checkpoint import find_best
 from estimator_trainer.common.storage.provenance import Record
 from estimator_trainer.common.storage.restore import open_checkpoint
@@ -40,7 +40,7 @@ def read_record(output_dir: str) -> tuple[list[dict[str, Any]], Record]:
       UsageError: there is no run, or it is older than this file.
       RunError: the chain is broken.
     """
-    checkpoints.require_checkpoint(output_dir)
+    require_checkpoint(output_dir)
     entries = provenance.read(output_dir)
     if not entries:
         raise UsageError(

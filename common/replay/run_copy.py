@@ -25,6 +25,12 @@ def checkpoint_steps(output_dir: str) -> dict[int, str]:
     return dict(sorted(found.items()))
 
 
+def require_checkpoint(output_dir: str) -> None:
+    """Raises UsageError if a run has no checkpoint, in best/ neither."""
+    if not checkpoint_steps(output_dir):
+        checkpoints.require_checkpoint(output_dir)
+
+
 def checkpoint_before(output_dir: str, step: int) -> str:
     """Returns the path, without suffix, of the newest intact checkpoint from which a step can be computed again.
 

@@ -62,8 +62,7 @@ class Replay(NamedTuple):
 
 
 def save(replay: Replay, directory: str) -> dict[str, str]:
-    """Writes all into a directory; returns the paths: {'lines', 'page', 'pictures'}, the latter two if there are some."""
-    tf.io.gfile.makedirs(directory)
+    """Writes all into an existing directory; returns paths: {'lines', 'page', 'pictures'}, the latter two if there are some."""
     paths = {'lines': os.path.join(directory, 'replay.jsonl')}
     write(paths['lines'], ''.join(f'{dumps(line)}\n' for line in _lines(replay)))
     if all(has_picture(one) for one in replay.worst.examples) and replay.worst.examples:

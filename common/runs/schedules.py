@@ -113,10 +113,11 @@ def _unlike_checkpoint(experiment, name, graph):
 
 
 def _changed(experiment, checkpoint, changes):
-    return RunError(
+    text = (
         f'{checkpoint}: --model={experiment.source.params.model} has changed since this run ({changes}): restore its code, '
         f'continue in another --output_dir with --warm_start_from={checkpoint}, or start over with --overwrite'
     )
+    return ModelChanged(checkpoint, changes, text)
 
 
 def evaluate(experiment: Experiment, checkpoint_path: str | None = None) -> dict[str, Any]:

@@ -25,11 +25,11 @@ class ModelChanged(RunError):
 
     Attributes:
       checkpoint_path: without suffix.
-      changes: text, such as 'new: extra/kernel'.
+      changes: such as 'new: extra/kernel'.
     """
 
-    def __init__(self, checkpoint_path: str, changes: str):
-        super().__init__(f'{checkpoint_path}: the code of the model has changed since ({changes})')
+    def __init__(self, checkpoint_path: str, changes: str, text: str = ''):
+        super().__init__(text or f'{checkpoint_path}: the code of the model has changed since ({changes})')
         self.checkpoint_path, self.changes = checkpoint_path, changes
 
 

@@ -63,6 +63,15 @@ def test_the_file_of_a_spreadsheet_names_records_by_their_places(tmp_path):
     assert read(source) == [(10, 1), (20, 2), (30, 0), (40, 1), (50, 1)]
 
 
+def test_a_class_of_which_no_record_is_left_is_named_each_time(tmp_path, caplog):
+    rows = [f'{i},{label},{"2" if i == 0 else ""}' for i, label in enumerate(LABELS) if label == 0]
+    source = make_source(tmp_path, '\n'.join(['example,label,corrected', *rows, ',,']))
+    for _ in range(2):
+        exclusion.write(source)
+        assert caplog.text.count('leaves no training record of the class 0.') == 1
+        caplog.clear()
+
+
 def test_folds_divide_what_is_left(tmp_path):
     source = make_source(tmp_path, 'example,label\n1,1\n')
     source = DataSource(

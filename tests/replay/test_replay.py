@@ -154,6 +154,29 @@ def test_a_damaged_checkpoint_is_passed_over(copied, tmp_path):
     assert copied.replay(6, str(tmp_path / 'replay'))['from_step'] == 0
 
 
+def test_a_run_of_which_only_the_best_checkpoint_is_left_goes_on_from_it(copied, tmp_path):
+    best = os.path.join(copied.output_dir, 'best')
+    os.mkdir(best)
+    for name in os.listdir(copied.output_dir):
+        if name.startswith('model.ckpt-4.'):
+            shutil.move(f'{copied.output_dir}/{name}', best)
+        elif name.startswith('model.ckpt-'):
+            os.remove(f'{copied.output_dir}/{name}')
+    with open(f'{best}/best.json', 'w') as file:
+        json.dump({'checkpoint': 'model.ckpt-4', 'metric': 'loss', 'value': 1.0, 'split': 'eval', 'is_max': False}, file)
+    assert copied.replay(6, str(tmp_path / 'replay'))['from_step'] == 4
+
+
+def test_a_model_with_other_variables_is_named_and_how_to_go_on(copied):
+    def wider(features, labels, mode, params):
+        predictions, loss = model(features, labels, mode, params)
+        return predictions, loss if loss is None else loss + tf.get_variable('more', initializer=0.0)
+
+    run = api.load(copied.output_dir, types.SimpleNamespace(model=wider), DATASET)
+    with pytest.raises(RunError, match=r'^model=.* has changed since this run \(new: .*more.*\): restore its code$'):
+        run.replay(6)
+
+
 def test_a_run_that_resumed_with_other_hyper_parameters_is_replayed_with_those_of_each_step(copied, tmp_path):
     again = copied.train(12, override_hparams={'learning_rate': 0.01})
     os.remove(f'{again.output_dir}/model.ckpt-8.index')
