@@ -288,8 +288,8 @@ def forecast_scores(labels: tf.Tensor, predictions: tf.Tensor, baselines: tf.Ten
     Returns:
       {name: (value, update_op)}, the values float scalars, NaN without examples.
     """
-    found = tf.cast(tf.concat([predictions[:, None], baselines], 1), tf.float64)
-    errors = tf.abs(found - tf.cast(labels[:, None], tf.float64))
+    labels, predictions, baselines = (tf.cast(tensor, tf.float64) for tensor in (labels, predictions, baselines))
+    errors = tf.abs(tf.concat([predictions[:, None], baselines], 1) - labels[:, None])
     terms = tf.reduce_sum(tf.stack([tf.ones_like(errors), errors, errors**2]), [1, 3])
     with tf.variable_scope(None, 'scores'):
         return _pairs([_accumulate('sums', [3, 1 + len(BASELINES)], tf.range(3)[:, None], terms)], _forecast_values)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
@@ -55,6 +56,22 @@ def test_labels_have_sigmoids_and_the_mean_of_their_cross_entropies(weights):
     np.testing.assert_allclose(found['probabilities'], p, rtol=1e-5)
     np.testing.assert_array_equal(found['predicted'], p >= 0.5)
     np.testing.assert_allclose(found['loss'], (losses * weights).mean(1), rtol=1e-4)
+
+
+def test_forecasts_are_scaled_in_float32_whatever_the_precision():
+    config = tf.ConfigProto()
+    config.graph_options.rewrite_options.auto_mixed_precision_onednn_bfloat16 = RewriterConfig.ON
+    params = HParams({'dataset': 'd'}, {'task': 'forecast', 'horizon': 3})
+    scale, label = np.tile(np.float32([[10_000, 1]]), [7, 1]), np.float32(10_000 + NET[:, :3])
+    with tf.Graph().as_default(), tf.Session(config=config) as session:
+        net, window, labels = (tf.placeholder(tf.float32, [None, array.shape[1]]) for array in (NET, scale, label))
+        predictions, loss = target_outputs({'window_scale': window}, {'label': labels}, net, params)
+        session.run(tf.global_variables_initializer())
+        (kernel, bias), feed = session.run(tf.trainable_variables()), {net: NET, window: scale, labels: label}
+        value, found = session.run([predictions['value'] + 0, loss + 0], feed)
+    output = NET @ kernel + bias
+    np.testing.assert_allclose(value - 10_000, output, atol=0.05)  # Bfloat16 would round 10,000 to a multiple of 64.
+    np.testing.assert_allclose(found, np.mean((output - NET[:, :3]) ** 2, 1), rtol=0.05)
 
 
 def test_metrics_are_named_by_target():
