@@ -21,6 +21,7 @@ from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import label_batches, parsed_batches
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 from estimator_trainer.common.records.elements import iterate, opened
+from estimator_trainer.common.targets import is_forecast
 
 EQUAL, SIMILAR, CONTRADICTORY = 'equal', 'similar picture', 'other label'
 _SIDE = 16  # Pixels of a thumbnail.
@@ -116,6 +117,9 @@ def find(source: DataSource, limit: int | None = None, split: str = 'eval') -> F
     """
     if source.has_input_fn():
         return None
+    if is_forecast(source.params.metadata):
+        tf.logging.info('Duplicates are not looked for: windows of a series overlap, and are split by time.')
+        return None
     try:
         train, held_out = (_prints(source, name, limit) for name in (source.params.train_split, split))
     except (UsageError, RunError, TypeError, ValueError, DecodeError, tf.errors.OpError) as error:
@@ -180,8 +184,8 @@ def _all_where(source, split, ids, count):
     found = []
     names = itertools.chain(ids, itertools.repeat(''))
     for number, (fields, name) in enumerate(itertools.islice(zip(read_places(source, split), names), count)):
-        others = ', '.join(f'{key} {value}' for key, value in fields.items() if key != 'file')
-        found.append(f'{os.path.basename(fields["file"])}, {others}' if others else name or f'example {number}')
+        file, others = fields.get('file', ''), [f'{key} {value}' for key, value in fields.items() if key != 'file']
+        found.append(', '.join([*filter(None, [os.path.basename(file)]), *others]) if others else name or f'example {number}')
     return found
 
 

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.inference import duplicates
 from estimator_trainer.common.inference.duplicates import CONTRADICTORY, EQUAL, SIMILAR
 from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.hparams.build import HParams
 from tests.pipeline.pipelines import make_params
 
 RANDOM = np.random.RandomState(0)
@@ -59,6 +60,19 @@ def test_padding_is_no_difference_and_a_limit_is_kept():
     assert [(one.where, one.train_where) for one in found.duplicates] == [('e', 'b'), ('g', 'a')] and not found.is_part
     found = duplicates.find(source, limit=2)
     assert [one.where for one in found.duplicates] == ['e'] and found.is_part and ' (of the first 2) ' in found.warnings()[0]
+
+
+def test_places_need_no_file():
+    places = lambda split, data_dir, params: iter([{'series': 'a', 'row': 3}])  # noqa: E731
+    parse = lambda mode, params, record: ({'x': record}, {'y': record})  # noqa: E731
+    (found,) = duplicates.find(make_source({'train': [1], 'eval': [1]}, parse, places=places)).duplicates
+    assert (found.where, found.train_where) == ('series a, row 3', 'series a, row 3')
+
+
+def test_windows_of_series_which_overlap_are_not_compared():
+    source = make_source({'train': [1], 'eval': [1]}, lambda mode, params, record: ({'x': record}, {'y': record}))
+    assert duplicates.find(source).duplicates
+    assert duplicates.find(DataSource(source.module, '', HParams(source.params, {'task': 'forecast'}))) is None
 
 
 def test_what_cannot_be_compared_is_skipped():
