@@ -220,7 +220,7 @@ def _convert(directory: str, params: HParams) -> None:
     if step is None:
         raise RunError(f'{path}: no series has two times: is group={params.group} the column that tells series apart?')
     series_rows.check_regular(table, columns, found, step)
-    series_windows.check_constant(path, columns, series_windows.check_lengths(path, found, params))
+    series_windows.check_target(path, columns, series_windows.check_lengths(path, found, params), params.window)
     cut, season = series_windows.find_cut(found, params), params.season or step.season()
     splits = series_windows.split_windows(series_windows.all_windows(found, params, season), cut)
     facts = series_windows.describe(path, columns, splits, step, cut, season)

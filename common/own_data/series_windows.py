@@ -19,6 +19,7 @@ from estimator_trainer.hparams.build import HParams
 
 _SHOWN = 5
 _LEAST_SCALE = 0.1  # Of the median standard deviation of the training windows.
+_LARGEST = 1e18  # Of a target: float32 has its square.
 
 
 def find_cut(found: Mapping[str, Series], params: HParams) -> int | None:
@@ -110,15 +111,36 @@ def check_lengths(path: str, found: Mapping[str, Series], params: HParams) -> di
     return long
 
 
-def check_constant(path: str, columns: Sequence[Feature], found: Mapping[str, Series]) -> None:
-    """Warns of groups whose target never changes; raises RunError if none does."""
+def check_target(path: str, columns: Sequence[Feature], found: Mapping[str, Series], window: int) -> None:
+    """Warns of groups whose target never changes; raises RunError if none does, or if float32 cannot hold a target's changes."""
     (target,) = of_kind(columns, TARGET)
     constant = [group for group, series in found.items() if np.ptp(series.values[:, 0]) == 0]
     if len(constant) == len(found):
         raise RunError(f'{path}: column {target["name"]} never changes in any series: there is nothing to forecast')
+    for group, series in found.items():
+        _check_precision(f'{path}: column {target["name"]}: {series_rows.label(columns, group)}', series.values[:, 0], window)
     if constant:
         text = '%s: column %s never changes in %d of %d series: the last value forecasts these: %s.'
         tf.logging.warning(text, path, target['name'], len(constant), len(found), listed(constant, _SHOWN))
+
+
+def _check_precision(place, target, window):
+    largest, scales = np.abs(target).max(), _scales(target, window)
+    if largest > _LARGEST:
+        raise RunError(f'{place}{largest:.3g} is larger than {_LARGEST:g}: write the numbers in a larger unit')
+    if len(scales) and np.spacing(np.float32(largest)) > np.median(scales) / 10:
+        raise RunError(
+            f'{place}numbers up to {largest:.10g} change by about {np.median(scales):.3g} in a window, which is lost in float32: '
+            'subtract a constant from them, or write how much they change'
+        )
+
+
+def _scales(target, window):
+    """Returns the standard deviations of the windows that change."""
+    if len(target) < window:
+        return np.zeros([0])
+    scales = np.lib.stride_tricks.sliding_window_view(target, window).std(axis=1)
+    return scales[scales > 0]
 
 
 def describe(
@@ -152,15 +174,16 @@ def describe(
         'step': step._asdict(),
         'season_length': season,
         'cycles': step.cycles(int(np.ptp(times))),
-        'least_scale': _LEAST_SCALE * _median_scale(parts, trained.window),
+        'least_scale': _least_scale(parts, trained.window),
     }
 
 
-def _median_scale(parts, window):
-    """Returns the median of the standard deviations of training windows; 1 if no window changes."""
-    views = [np.lib.stride_tricks.sliding_window_view(part.values[:, 0], window) for part in parts if len(part.times) >= window]
-    scales = np.concatenate([view.std(axis=1) for view in views])
-    return float(np.median(scales[scales > 0])) if (scales > 0).any() else 1.0
+def _least_scale(parts, window):
+    """Returns the least divisor of a window; the standard deviation of all values if no window changes, as one of a row."""
+    scales = np.concatenate([_scales(part.values[:, 0], window) for part in parts])
+    if len(scales):
+        return _LEAST_SCALE * float(np.median(scales))
+    return float(np.concatenate([part.values[:, 0] for part in parts]).std()) or 1.0
 
 
 def summarize(

@@ -90,6 +90,11 @@ def test_a_window_without_change_is_divided_by_a_tenth_of_the_usual_deviation(pr
     assert features['past'][-1].tolist() == [[0]] * 3
 
 
+def test_windows_of_one_row_are_divided_by_the_deviation_of_all_rows(prepared):
+    found = prepared(table(DATES, VALUES), window=1)
+    assert found.metadata['least_scale'] == pytest.approx(np.std(VALUES[:32]))
+
+
 def test_the_baselines_of_generated_sales_are_those_of_the_formula(tmp_path, prepared):
     store_sales.write(str(tmp_path / 'stores.csv'), num_days=1500)
     given = {'target': 'sales', 'group': 'store', 'window': 14, 'horizon': 7}
@@ -142,6 +147,8 @@ def test_the_baselines_of_generated_sales_are_those_of_the_formula(tmp_path, pre
             {'group': 'g'},
             'no series has two times: is group=g the column',
         ),
+        (table(DATES, [10**9 + i % 7 for i in range(40)]), {}, 'column y: numbers up to 1000000006 change by about 0.816 in a'),
+        (table(DATES, [1e30, -1e30] * 20), {}, 'column y: 1e+30 is larger than 1e+18: write the numbers in a larger unit'),
         (table(DATES, [5] * 40), {}, 'column y never changes in any series: there is nothing to forecast'),
         (
             table(DATES[:4], VALUES),
