@@ -96,7 +96,14 @@ def check(source: str, surveys: Mapping[str, TagSurvey], trained: str) -> list[s
             f'{places[other]}: the tag {show(other)} is neither O nor a part of a span, as {parts[0]} is: correct it, or take '
             'the tags of another column, with tag_column'
         )
-    if OUTSIDE in places:
+    if tags.are_of_spans([OUTSIDE if name == '0' else name.upper() for name in names]):
+        other = next(name for name in names if not tags.parse(name) and name != OUTSIDE)
+        tf.logging.warning(
+            '%s: the tag %s is not written as B-PER, I-PER and O are, in capitals, and with the letter O: there are no metrics of '
+            'spans: correct the tags to have them.',
+            *(places[other], show(other)),
+        )
+    elif OUTSIDE in places:
         tf.logging.warning(
             '%s: the tags, such as %s, do not say where spans begin, as B-PER and I-PER do: there are no metrics of spans.',
             *(source, next(name for name in names if name != OUTSIDE)),

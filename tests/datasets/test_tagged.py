@@ -149,6 +149,11 @@ def test_a_column_that_a_file_does_not_have_is_one_line(prepared):
             'a\tPER\n\nb\tO\n',
             'the tags, such as PER, do not say where spans begin, as B-PER and I-PER do: there are no metrics',
         ),
+        (
+            'a\tB-PER\nb\t0\n\nc\t0\n',
+            "train.conll: line 2: the tag '0' is not written as B-PER, I-PER and O are, in capitals, and",
+        ),
+        ('a\tb-per\nb\to\n\nc\to\n', "the tag 'b-per' is not written as B-PER"),
         (f'token\ttag\n{BOTH}', "line 1, 'token\\ttag', names the columns: it is skipped."),
     ],
 )
