@@ -106,7 +106,7 @@ def _by_name(root, folder, suffixes, ignored):
 
 def mask_of(picture: str) -> str | None:
     """Returns the path of the mask of a picture below a folder images that is beside one named masks; None without one."""
-    found = _beside(picture, IMAGES, MASKS)
+    found = [f'{name}.{suffix}' for name in _beside(picture, IMAGES, MASKS) for suffix in ('png', 'PNG')]
     return next((mask for mask in found if os.path.isfile(mask)), None)
 
 
@@ -116,10 +116,10 @@ def is_mask(path: str) -> bool:
 
 
 def _beside(path, folder, other):
-    """Returns the path as a PNG file below the folder `other` for each place where it is below `folder`, beside that."""
+    """Returns the path, without suffix, below the folder `other` for each place where it is below `folder`, beside that."""
     parts, found = os.path.splitext(os.path.abspath(path))[0].split(os.sep), []
     for i in reversed(range(len(parts) - 1)):
         start = os.sep.join([*parts[:i], other])
         if parts[i] == folder and os.path.isdir(start):
-            found.append(f'{os.path.join(start, *parts[i + 1 :])}.png')
+            found.append(os.path.join(start, *parts[i + 1 :]))
     return found

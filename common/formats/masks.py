@@ -35,9 +35,8 @@ def read_mask(path: str, height: int, width: int) -> np.ndarray:
         raise images.ImageError(f'has colors or transparency ({mask.mode}), not numbers of classes: {_CURE}')
     if mask.size != (width, height):
         found = 'x'.join(map(str, mask.size))
-        raise images.ImageError(
-            f'has {found} pixels, but its picture, upright, has {width}x{height}: resize it, without blending'
-        )
+        cure = 'turn it like the picture' if mask.size == (height, width) else 'resize it, without blending'
+        raise images.ImageError(f'has {found} pixels, but its picture, upright, has {width}x{height}: {cure}')
     numbers = np.asarray(mask).astype(np.int64)
     depth, is_gray = content[24], content[25] == 0
     if is_gray and depth in (2, 4):  # Pillow stretches these to 255.

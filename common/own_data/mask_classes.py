@@ -99,7 +99,7 @@ def _values(root, first, count, given):
             f'{os.path.join(root, first[wrong[0]])}: has pixels of the class {wrong[0]}, but {given} {count}, so that classes '
             f'are 0 to {count - 1}, and {IGNORED} for pixels to ignore: correct one of them'
         )
-    if not count and 2 * len(numbers) < len(values):
+    if numbers and not count and 2 * len(numbers) < len(values):
         raise UsageError(
             f'{root}: masks have the numbers {listed([*map(str, numbers)], 10)} alone: renumber them from 0 on, or, if there '
             f'are {len(values)} or more classes, say so by num_classes or {NAMES_FILE}'

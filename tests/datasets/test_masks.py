@@ -216,9 +216,9 @@ def far(root):
         Image.fromarray(50 * (np.asarray(Image.open(path)) % 2)).save(path)
 
 
-def one_class(root):
+def one_class(root, number=0):
     for path in (root / 'masks').iterdir():
-        Image.new('L', (SIDE, SIDE)).save(path)
+        Image.new('L', (SIDE, SIDE), number).save(path)
 
 
 @pytest.mark.parametrize(
@@ -233,6 +233,7 @@ def one_class(root):
             'masks have the numbers 0, 50 alone: renumber them from 0 on, or, if there are 51 or more classes, say so by',
         ),
         (one_class, '', 'all pixels of masks have the number 0, but there must be at least two classes besides 255'),
+        (lambda root: one_class(root, 255), '', 'all pixels of masks have the number 255, but there must be at least two'),
         (names(b'a\nb\n'), '', '.png: has pixels of the class 2, but classes.txt has 2, so that classes are 0 to 1'),
         (names(b'a\nb\nc\n'), 'num_classes=4', 'num_classes=4, but'),
         (names(b'a\na\nc\n'), '', 'classes.txt: line 2 is a again'),
@@ -255,6 +256,9 @@ def test_files_to_predict_or_evaluate_are_found_beside_their_masks(tmp_path):
     assert [fields for fields, _ in image_folder.read_input(picture, params)] == [{'height': SIDE, 'width': SIDE}]
     assert not [*image_folder.read_input(mask, params)] and not [*image_folder.read_labeled(mask, params)]
     assert len([*image_folder.read_labeled(picture, params)]) == 1
+    (tmp_path / 'p/masks/p3.png').rename(tmp_path / 'p/masks/p3.PNG')
+    assert len([*image_folder.read_labeled(picture, params)]) == 1
+    (tmp_path / 'p/masks/p3.PNG').rename(mask)
     for value, message in (
         (7, 'has pixels of the class 7, but the model was trained with the numbers 0, 1, 2'),
         (None, 'has no mask'),
