@@ -138,7 +138,7 @@ def test_a_non_finite_loss_or_variable_ends_training_at_its_step(run, tmp_path):
     flags = (*flags, '--save_summary_steps=1', '--hparams=optimizer=momentum,learning_rate=1e37')
     code, _, err = run(*flags, output_dir=tmp_path / 'other')
     assert code == 1 and 'Traceback' not in err
-    assert err.splitlines()[-1].startswith('trainer.py: w is not finite: lower learning_rate, or find the op ')
+    assert err.splitlines()[-1].startswith('trainer.py: w is not finite by step 1: lower learning_rate, or find ')
 
 
 def test_too_large_a_batch_is_named(tmp_path):
