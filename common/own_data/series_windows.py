@@ -18,6 +18,7 @@ from estimator_trainer.common.targets import FORECAST
 from estimator_trainer.hparams.build import HParams
 
 _SHOWN = 5
+_BLOCK = 1 << 20  # Numbers.
 _LEAST_SCALE = 0.1  # Of the median standard deviation of the training windows.
 _LARGEST = 1e18  # Of a target: float32 has its square.
 
@@ -139,7 +140,8 @@ def _scales(target, window):
     """Returns the standard deviations of the windows that change."""
     if len(target) < window:
         return np.zeros([0])
-    scales = np.lib.stride_tricks.sliding_window_view(target, window).std(axis=1)
+    view, size = np.lib.stride_tricks.sliding_window_view(target, window), max(_BLOCK // window, 1)
+    scales = np.concatenate([view[i : i + size].std(axis=1) for i in range(0, len(view), size)])  # NumPy copies the windows.
     return scales[scales > 0]
 
 

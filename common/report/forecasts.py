@@ -1,6 +1,7 @@
 """Figures about forecasts: some beside the truth and the baselines, and the errors by step."""
 
-from collections.abc import Iterable, Mapping
+import collections
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,11 @@ def figures(predictions: Iterable[Prediction], metadata: Mapping[str, Any]) -> d
       metadata: of the dataset.
     """
     sums: Any = 0
-    count, shown = 0, dict[str, list[Prediction]]()
+    count, shown = 0, dict[str, collections.deque[Prediction]]()
     for prediction in predictions:
         group = prediction.fields.get('group', '')
         if group in shown or len(shown) < _MAX_GROUPS:
-            shown.setdefault(group, []).append(prediction)
+            shown.setdefault(group, collections.deque(maxlen=_span(len(prediction.label)))).append(prediction)
         errors = np.stack([np.asarray(value) - prediction.label for value in _forecasts(prediction).values()])
         sums, count = sums + np.stack([np.abs(errors), errors**2]), count + 1
     if not count:
@@ -60,10 +61,15 @@ def _by_step(absolute: np.ndarray) -> Chart:
     return plot('error by step', text, series, 'steps ahead', 'mean absolute error')
 
 
-def _of_group(group: str, found: list[Prediction]) -> Chart:
-    """Draws the last windows of a group that do not overlap."""
+def _span(horizon):
+    """Returns the number of times that are drawn of a group, and of its last windows, as each begins at one of them."""
+    return max(1, _MAX_TIMES // horizon) * horizon
+
+
+def _of_group(group: str, found: Sequence[Prediction]) -> Chart:
+    """Draws those of the last windows of a group that do not overlap."""
     horizon = len(found[0].label)
-    kept = found[::-1][::horizon][: max(1, _MAX_TIMES // horizon)][::-1]
+    kept = [*found][::-horizon][::-1]
     truth = np.concatenate([one.label for one in kept])
     x = np.arange(len(truth)) - len(truth) + 1
     drawn = {name: np.concatenate([_forecasts(one)[name] for one in kept]) for name in _NAMES}
