@@ -1,7 +1,8 @@
 """The files of predicted masks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 import dataclasses
+import itertools
 import json
 import os
 from typing import Any
@@ -32,6 +33,7 @@ class MaskFiles:
         self.directory = f'{os.path.splitext(predictions)[0]}_masks'
         self._metadata = metadata
         self._names: set[str] = set()
+        self._numbers: dict[str, Iterator[int]] = {}  # Those that names with the same stem may end with.
         if tf.io.gfile.exists(self.directory) and tf.io.gfile.listdir(self.directory):
             tf.logging.warning('%s: earlier masks with the same names will be replaced, others stay.', self.directory)
         tf.io.gfile.makedirs(self.directory)
@@ -57,10 +59,9 @@ class MaskFiles:
         """Returns the name of a file, that of the picture or its number, which no other has."""
         known = str(fields.get(EXAMPLE_ID) or fields.get('input') or f'{fields.get("example", 0):06}')
         stem = os.path.splitext(os.path.basename(known))[0]
-        name, count = f'{stem}.png', 1
+        name, numbers = f'{stem}.png', self._numbers.setdefault(stem, itertools.count(2))
         while name in self._names:
-            count += 1
-            name = f'{stem}_{count}.png'
+            name = f'{stem}_{next(numbers)}.png'
         self._names.add(name)
         return name
 
