@@ -238,8 +238,8 @@ def _check_trained(folders, data_dir, params):
     trained = metadata.get('class_names', names)
     if list(trained) != list(names):
         raise UsageError(
-            f'image_dir={params.image_dir}: the classes are {", ".join(names)}, but the model was trained with '
-            f'{", ".join(trained)}'
+            f'image_dir={params.image_dir}: the classes are {", ".join(names) or "without names"}, but the model was trained '
+            f'with {", ".join(trained)}'
         )
 
 
