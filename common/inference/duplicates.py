@@ -105,7 +105,7 @@ class _Prints:
 
 
 def find(source: DataSource, limit: int | None = None, split: str = 'eval') -> Found | None:
-    """Returns the duplicates; None, after a line in the log, if examples cannot be compared.
+    """Returns the duplicates; None if examples cannot be compared, or are windows of series, which repeat where these do.
 
     Examples are equal if their inputs are: the columns of a table, a text, or else the features. Pictures are similar if their
     thumbnails of 16x16 gray pixels have a correlation of 0.998, as after scaling or compression.
@@ -115,7 +115,7 @@ def find(source: DataSource, limit: int | None = None, split: str = 'eval') -> F
       limit: of the examples of each split that are compared; None for all.
       split: the evaluation's.
     """
-    if source.has_input_fn():
+    if source.has_input_fn() or is_forecast(source.params.metadata):  # The windows of a series overlap.
         return None
     if is_forecast(source.params.metadata):
         tf.logging.info('Duplicates are not looked for: windows of a series overlap, and are split by time.')

@@ -8,16 +8,19 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.inference import duplicates
 from estimator_trainer.common.inference.duplicates import CONTRADICTORY, EQUAL, SIMILAR
 from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.hparams.build import HParams
+from estimator_trainer.common.targets import FORECAST
+from estimator_trainer.hparams.build import HParams, add_metadata
 from tests.pipeline.pipelines import make_params
 
 RANDOM = np.random.RandomState(0)
 
 
-def make_source(splits, parse, **functions):
+def make_source(splits, parse, metadata=None, **functions):
     """A dataset of {split: structure of arrays [n, ...]}."""
     read = lambda split, data_dir, params: tf.data.Dataset.from_tensor_slices(splits[split])  # noqa: E731
-    return DataSource(types.SimpleNamespace(read=read, parse=parse, **functions), '', make_params())
+    return DataSource(
+        types.SimpleNamespace(read=read, parse=parse, **functions), '', add_metadata(make_params(), metadata or {})
+    )
 
 
 def blurred(image, noise=0.0):
@@ -78,3 +81,12 @@ def test_windows_of_series_which_overlap_are_not_compared():
 def test_what_cannot_be_compared_is_skipped():
     source = make_source({'train': [1]}, lambda mode, params, record: ({'x': record}, {'y': record}))
     assert duplicates.find(source) is None  # There is no split eval.
+
+
+def test_windows_of_series_that_repeat_are_no_duplicates():
+    def source(task):
+        metadata = {'task': task}
+        return make_source(splits, lambda mode, params, record: ({'past': record}, {'label': record}), metadata)
+
+    splits = {name: np.zeros([2, 3], np.float32) for name in ('train', 'eval')}
+    assert duplicates.find(source('regression')).duplicates and duplicates.find(source(FORECAST)) is None

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 import tensorflow.compat.v1 as tf
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.ops.targets import loss_weights, target_metrics, target_outputs
