@@ -9,6 +9,7 @@ from estimator_trainer.common.formats import class_folders
 from estimator_trainer.common.formats.class_folders import ClassFolders, File, files_of, folders_of
 
 IMAGES, MASKS = 'images', 'masks'
+_VOC = {'JPEGImages', 'SegmentationClass'}
 
 
 def find(root: str, train_split: str) -> dict[str, tuple[str, str]]:
@@ -16,6 +17,9 @@ def find(root: str, train_split: str) -> dict[str, tuple[str, str]]:
 
     The splits' folders may be above images and masks, as train/images, or below them, as images/train. Without any, the only
     split is ''.
+
+    Raises:
+      UsageError: the directory is laid out as Pascal VOC, whose folders are no classes.
     """
     if not os.path.isdir(root):
         return {}
@@ -26,6 +30,11 @@ def find(root: str, train_split: str) -> dict[str, tuple[str, str]]:
         return {
             name: (os.path.normpath(os.path.join(IMAGES, name)), os.path.normpath(os.path.join(MASKS, name))) for name in names
         }
+    if {*folders} >= _VOC:
+        raise UsageError(
+            f'{root}: is laid out as Pascal VOC: link its pictures and masks to train/images, train/masks, val/images and '
+            'val/masks of another directory, as docs/segmentation.md shows'
+        )
     if train_split not in folders or not pair <= {*folders_of(os.path.join(root, train_split))}:
         return {}
     splits = [name for name in folders if IMAGES in folders_of(os.path.join(root, name))]

@@ -69,9 +69,8 @@ def test_pictures_are_read_with_their_masks_from_any_layout(places, tmp_path):
         red = np.where(labels['label'] == 255, 200, 20 * labels['label'])
         np.testing.assert_allclose(features['image'][..., 0] * 255, red, atol=1e-3)
     assert found.metadata == {'task': 'segmentation', 'num_classes': 3, 'mask_values': [0, 1, 2]}
-    places = found.places('eval')
-    assert [(one['height'], one['width']) for one in places] == [(SIDE, SIDE)] * len(held_out)
-    assert all(one['file'].endswith(features['example_id'].decode()) for one, (features, _) in zip(places, held_out))
+    files = [str(root / features['example_id'].decode()) for features, _ in held_out]
+    assert found.places('eval') == [{'file': file, 'height': SIDE, 'width': SIDE} for file in files]
     assert '\n1: ' in found.source.summary() and 'ignored: 1.56%' in found.source.summary()
 
 
@@ -247,6 +246,13 @@ def test_unsuitable_masks_are_one_line(spoil, hparams, message, tmp_path):
     fill(tmp_path / 'p')
     spoil(tmp_path / 'p')
     assert message in raised(UsageError, prepare, tmp_path / 'p', *filter(None, [hparams]))
+
+
+def test_folders_of_pascal_voc_are_not_taken_for_classes(tmp_path):
+    for name in ('JPEGImages', 'SegmentationClass'):
+        save(tmp_path / 'p' / name / 'a.png', Image.new('L', (4, 4)))
+    with pytest.raises(UsageError, match='p: is laid out as Pascal VOC: link its pictures and masks'):
+        prepare(tmp_path / 'p')
 
 
 def test_files_to_predict_or_evaluate_are_found_beside_their_masks(tmp_path):
