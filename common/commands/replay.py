@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster import tf_config
 from estimator_trainer.common.commands import flags, request
-from estimator_trainer.common.commands.rerun import Rerun, rerun, warn_of_ignored
+from estimator_trainer.common.commands.rerun import Rerun, rerun
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.options.values import parse_step
 from estimator_trainer.common.paths import real
@@ -42,7 +42,6 @@ def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objec
     if real(directory) == real(output_dir):
         raise UsageError(f'--replay_dir={directory}: is the output_dir of the run, which is only read: choose another')
     data_dir = FLAGS.data_dir if FLAGS['data_dir'].present else None
-    warn_of_ignored(FLAGS)
     recorded = Recorded()
     with rerun(output_dir, first, stop, data_dir, objects, recorded=recorded) as again:
         tf.io.gfile.makedirs(directory)  # Fails now rather than in the end.

@@ -48,8 +48,8 @@ def warn_of_ignored(FLAGS: absl_flags.FlagValues) -> None:
 class Rerun:
     """A training that goes on from a checkpoint of a run, whose own directory is only read.
 
-    A run of several tasks goes on in one process, with a tower for each task: it has the same examples in each part of a
-    batch, but may round sums otherwise.
+    A run of several tasks goes on in one process, with a tower for each task: it may round sums otherwise, and as a task has
+    every n-th example of a batch, but a tower those in sequence, batch norm has other means.
 
     Attributes:
       directory: where it trains; deleted in the end.

@@ -48,7 +48,7 @@ def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> Any:
     """Runs the schedule that the flags select and returns the result: text, or values of JSON."""
     import tensorflow.compat.v1 as tf
 
-    from estimator_trainer.common.commands import find_batch_size, folds, replay, request, verify
+    from estimator_trainer.common.commands import find_batch_size, folds, replay, request, rerun, verify
     from estimator_trainer.common.runs.serve_schedule import serve_export
 
     if FLAGS.schedule == 'serve' and FLAGS.checkpoint not in (None, 'latest', 'best'):
@@ -58,6 +58,8 @@ def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> Any:
             raise UsageError(f'--checkpoint={FLAGS.checkpoint}: there is neither a checkpoint nor an export')
     if folds.are_asked_for(FLAGS):
         return folds.run(SCRIPT, FLAGS, stop, {})
+    if FLAGS.schedule in ('replay', 'verify'):
+        rerun.warn_of_ignored(FLAGS)
     if FLAGS.schedule == 'replay':
         return replay.run(FLAGS, stop, request.Objects())
     if FLAGS.schedule == 'find_batch_size':

@@ -9,7 +9,7 @@ from absl import flags as absl_flags
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import cluster_rerun, flags, request
-from estimator_trainer.common.commands.rerun import rerun, rerun_from_start, warn_of_ignored
+from estimator_trainer.common.commands.rerun import rerun, rerun_from_start
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference.evaluated_input import aside
 from estimator_trainer.common.replay import exported, proof
@@ -62,7 +62,6 @@ def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: 
     found = {'run': record.starts[0]['digest'], 'last_line': record.last, 'lines': len(entries)}
     if FLAGS.export:
         return {**found, **exported.verify(FLAGS.export, output_dir, entries)}
-    warn_of_ignored(FLAGS)
     verified = _Run(script, output_dir, record, proof.kept(output_dir, paths, record), _starts_again(record))
     chosen = proof.choose(_intervals(verified), None if FLAGS.intervals == 'all' else int(FLAGS.intervals))
     tf.logging.info('Training again: steps %s.', ', '.join(map(_shown, chosen)))

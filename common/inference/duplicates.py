@@ -115,7 +115,7 @@ def find(source: DataSource, limit: int | None = None, split: str = 'eval') -> F
       limit: of the examples of each split that are compared; None for all.
       split: the evaluation's.
     """
-    if source.has_input_fn() or is_forecast(source.params.metadata):  # The windows of a series overlap.
+    if source.has_input_fn():
         return None
     if is_forecast(source.params.metadata):
         tf.logging.info('Duplicates are not looked for: windows of a series overlap, and are split by time.')

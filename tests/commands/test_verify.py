@@ -241,6 +241,9 @@ def test_an_export_names_its_step_and_an_edit_is_noticed(output, tmp_path):
     assert 'its model card was edited' in with_card(global_step=8)
     assert 'saved_model.pb: is not in the model card' in with_card(provenance={**quoted['provenance'], 'files': {}})
     assert 'does not come from the run' in with_card(provenance={**quoted['provenance'], 'last_line': 'f' * 64})
+    (added := version / 'saved_model.pbtxt').touch()
+    assert 'saved_model.pbtxt: is not in the model card' in with_card()
+    added.unlink()
     _edit_weight(str(version / 'variables' / 'variables'))
     assert 'variables/variables.data-00000-of-00001: was edited' in with_card()
     files = {name: provenance.file_digest(str(version / name)) for name in quoted['provenance']['files']}

@@ -9,7 +9,7 @@ from estimator_trainer.common.inference import duplicates
 from estimator_trainer.common.inference.duplicates import CONTRADICTORY, EQUAL, SIMILAR
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.targets import FORECAST
-from estimator_trainer.hparams.build import HParams, add_metadata
+from estimator_trainer.hparams.build import add_metadata
 from tests.pipeline.pipelines import make_params
 
 RANDOM = np.random.RandomState(0)
@@ -70,12 +70,6 @@ def test_places_need_no_file():
     parse = lambda mode, params, record: ({'x': record}, {'y': record})  # noqa: E731
     (found,) = duplicates.find(make_source({'train': [1], 'eval': [1]}, parse, places=places)).duplicates
     assert (found.where, found.train_where) == ('series a, row 3', 'series a, row 3')
-
-
-def test_windows_of_series_which_overlap_are_not_compared():
-    source = make_source({'train': [1], 'eval': [1]}, lambda mode, params, record: ({'x': record}, {'y': record}))
-    assert duplicates.find(source).duplicates
-    assert duplicates.find(DataSource(source.module, '', HParams(source.params, {'task': 'forecast'}))) is None
 
 
 def test_what_cannot_be_compared_is_skipped():
