@@ -175,8 +175,8 @@ class WordCounts:
 
 
 def known_share(vocabulary: Sequence[str], words: Mapping[str, int]) -> float:
-    """Returns the share of words, {word: count}, that are in a vocabulary."""
-    return sum(words.get(word, 0) for word in vocabulary) / max(sum(words.values()), 1)
+    """Returns the share of words, {word: count}, that are in a vocabulary; 1 if there are none, as of emojis alone."""
+    return sum(words.get(word, 0) for word in vocabulary) / sum(words.values()) if words else 1.0
 
 
 def warn_of_unknown_words(vocabulary: Sequence[str], trained: WordCounts, other: WordCounts, place: str) -> None:

@@ -81,6 +81,10 @@ def test_words_are_split_in_lower_case_and_the_most_frequent_have_ids_from_2_on(
         is_alarmed = sum({'a': 2, 'good': 3, 'film': 2, 'bad': 1}[word] for word in expected.split()) < 4
         assert is_alarmed == ('% of the words of the texts trained on are known: the others occur less than' in caplog.text)
     assert 'Only 0 % of the words' in caplog.text and 'less than min_count=9 times' in caplog.text
+    caplog.clear()
+    counts = tokens.WordCounts(params)
+    counts.update(['!!! 😀', '???'])  # Nothing with a letter can be unknown.
+    assert counts.describe(params)['vocabulary'] == [] and not caplog.text
 
 
 def test_texts_and_input_become_ids_and_labels_their_classes(splits, tmp_path, prepared):
