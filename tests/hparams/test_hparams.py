@@ -204,6 +204,8 @@ def test_metadata_sets_hyper_parameters_that_have_no_value_yet():
     assert build.add_metadata(found, {'num_classes': 2, 'names': ['a', 'b']}) == found
     with pytest.raises(UsageError, match='--dataset=d: the data has num_classes=2, not 3: omit num_classes'):
         build.add_metadata(make('num_classes=3', dataset={'num_classes': 0}), {'num_classes': 2})
+    with pytest.raises(UsageError, match='has task=tagging, not classification: omit task, or choose a --model for it'):
+        build.add_metadata(make(dataset={'task': 'classification'}), {'task': 'tagging'})
 
 
 def test_params_are_read_only_and_by_attribute_or_key():
