@@ -92,7 +92,7 @@ def _head(target, features, labels, logits, embedding):
 
 def _forecast_outputs(features, labels, output):
     mean, scale = tf.split(features[WINDOW_SCALE], 2, axis=1)
-    # TensorFlow computes the sums and products after a layer in bfloat16, too, which has three digits, but for a squeeze between.
+    # TensorFlow computes sums and products after a layer in bfloat16, too, which has three digits, but for a squeeze between.
     output = tf.squeeze(output[:, None], 1)
     predictions = {'value': output * scale + mean}
     if labels is None:

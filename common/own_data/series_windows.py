@@ -113,7 +113,7 @@ def check_lengths(path: str, found: Mapping[str, Series], params: HParams) -> di
 
 
 def check_target(path: str, columns: Sequence[Feature], found: Mapping[str, Series], window: int) -> None:
-    """Warns of groups whose target never changes; raises RunError if none does, or if float32 cannot hold a target's changes."""
+    """Warns of groups whose target never changes; raises RunError if none does, or if float32 cannot hold changes."""
     (target,) = of_kind(columns, TARGET)
     constant = [group for group, series in found.items() if np.ptp(series.values[:, 0]) == 0]
     if len(constant) == len(found):
@@ -131,8 +131,8 @@ def _check_precision(place, target, window):
         raise RunError(f'{place}{largest:.3g} is larger than {_LARGEST:g}: write the numbers in a larger unit')
     if len(scales) and np.spacing(np.float32(largest)) > np.median(scales) / 10:
         raise RunError(
-            f'{place}numbers up to {largest:.10g} change by about {np.median(scales):.3g} in a window, which is lost in float32: '
-            'subtract a constant from them, or write how much they change'
+            f'{place}numbers up to {largest:.10g} change by about {np.median(scales):.3g} in a window, which is lost in '
+            'float32: subtract a constant from them, or write how much they change'
         )
 
 

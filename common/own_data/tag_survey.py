@@ -99,8 +99,8 @@ def check(source: str, surveys: Mapping[str, TagSurvey], trained: str) -> list[s
     if tags.are_of_spans([OUTSIDE if name == '0' else name.upper() for name in names]):
         other = next(name for name in names if not tags.parse(name) and name != OUTSIDE)
         tf.logging.warning(
-            '%s: the tag %s is not written as B-PER, I-PER and O are, in capitals, and with the letter O: there are no metrics of '
-            'spans: correct the tags to have them.',
+            '%s: the tag %s is not written as B-PER, I-PER and O are, in capitals, and with the letter O: there are no metrics '
+            'of spans: correct the tags to have them.',
             *(places[other], show(other)),
         )
     elif OUTSIDE in places:
