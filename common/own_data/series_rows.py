@@ -183,7 +183,8 @@ def _numbers(table, column, cells, lines, missing):
     values, are_missing = to_numbers(texts, style_of(column, table.numbers)), is_missing(texts, missing)
     values[are_missing] = np.nan
     if column['kind'] == TARGET:
-        _refuse(table, column, cells, lines, np.isnan(values), 'is no number: a target must not be missing: write it')
+        cure = 'a target must not be missing: write it, or remove rows that are yet to come'
+        _refuse(table, column, cells, lines, np.isnan(values), f'is no number: {cure}')
     _refuse(table, column, cells, lines, np.isnan(values) & ~are_missing, f'is no number: {_CORRECT}')
     return values
 

@@ -141,8 +141,8 @@ def _scales(target, window):
     if len(target) < window:
         return np.zeros([0])
     view, size = np.lib.stride_tricks.sliding_window_view(target, window), max(_BLOCK // window, 1)
-    scales = np.concatenate([view[i : i + size].std(axis=1) for i in range(0, len(view), size)])  # NumPy copies the windows.
-    return scales[scales > 0]
+    blocks = (view[i : i + size] for i in range(0, len(view), size))  # NumPy copies the windows.
+    return np.concatenate([block[np.ptp(block, axis=1) > 0].std(axis=1) for block in blocks])
 
 
 def describe(

@@ -90,6 +90,13 @@ def test_a_window_without_change_is_divided_by_a_tenth_of_the_usual_deviation(pr
     assert features['past'][-1].tolist() == [[0]] * 3
 
 
+def test_a_constant_that_is_no_binary_fraction_does_not_change(prepared):
+    rows = [(date, group, value) for group in 'ab' for date, value in zip(DATES, VALUES if group == 'a' else [0.1] * 40)]
+    found = prepared(table(*zip(*rows), names=('date', 'g', 'y')), group='g')  # The deviation of 0.1, 0.1, 0.1 is 1e-17.
+    windows = np.lib.stride_tricks.sliding_window_view(VALUES[:32], 3).std(1)
+    assert found.metadata['least_scale'] == pytest.approx(0.1 * np.median(windows))
+
+
 def test_windows_of_one_row_are_divided_by_the_deviation_of_all_rows(prepared):
     found = prepared(table(DATES, VALUES), window=1)
     assert found.metadata['least_scale'] == pytest.approx(np.std(VALUES[:32]))
