@@ -42,6 +42,10 @@ def _steps(experiment):
     path, given = experiment.estimator.latest_checkpoint(), experiment.options.step
     newest = checkpoints.global_step(path)
     first, last = parse_step(given) if given else (1, newest)
+    if not newest:
+        raise UsageError(
+            f'--schedule=seen: {experiment.estimator.model_dir} has no checkpoint after the first step: train it first'
+        )
     if last > newest:
         raise UsageError(f'--step={given}: the latest checkpoint of {experiment.estimator.model_dir} is of step {newest}')
     return first if ':' in given else 1, last
