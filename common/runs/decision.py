@@ -15,7 +15,7 @@ from estimator_trainer.common.runs import saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import best_checkpoint, checkpoints
 from estimator_trainer.common.storage.metrics import read_evaluations
-from estimator_trainer.common.targets import are_several, is_segmentation
+from estimator_trainer.common.targets import are_several, is_forecast, is_segmentation, is_tagging
 from estimator_trainer.hparams.build import HParams
 
 BEST = 'best'
@@ -25,15 +25,16 @@ _METRIC = 'best_f1_threshold'
 def check(params: HParams) -> None:
     """Raises UsageError if there is a decision_threshold, but not one target of two classes, as far as is known here."""
     num_classes, is_number = params.get('num_classes') or 2, params.get('task') == 'regression'
-    several, has_masks = are_several(params.metadata), is_segmentation(params.metadata)
-    if params.decision_threshold and (num_classes != 2 or is_number or several or has_masks):
-        reasons = {
-            'masks are predicted': has_masks,
-            'there are several targets': several,
-            'the target is a number': is_number,
-            f'there are {num_classes}': True,
-        }
-        found = next(reason for reason, applies in reasons.items() if applies)
+    reasons = {
+        'masks are predicted': is_segmentation(params.metadata),
+        'tags are predicted': is_tagging(params.metadata),
+        'values are forecast': is_forecast(params.metadata),
+        'there are several targets': are_several(params.metadata),
+        'the target is a number': is_number,
+        f'there are {num_classes}': num_classes != 2,
+    }
+    found = next((reason for reason, applies in reasons.items() if applies), None)
+    if params.decision_threshold and found:
         raise UsageError(f'decision_threshold={params.decision_threshold} is for two classes, but {found}: omit it')
 
 

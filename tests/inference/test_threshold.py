@@ -70,6 +70,8 @@ def test_other_models_have_no_threshold(predictions, shape):
         ({}, {'num_classes': 3}, 'there are 3'),
         ({}, {'task': 'regression'}, 'the target is a number'),
         ({'task': 'segmentation'}, {}, 'masks are predicted'),
+        ({'task': 'tagging'}, {}, 'tags are predicted'),
+        ({'task': 'forecast'}, {}, 'values are forecast'),
     ],
 )
 def test_other_targets_have_no_threshold(metadata, hparams, found):
