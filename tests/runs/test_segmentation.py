@@ -13,7 +13,9 @@ from tests.datasets.test_masks import add, numbers
 
 def test_masks_are_learned_and_go_from_predictions_to_report(run, tmp_path):
     for i in range(12):
-        add(tmp_path / 'p', f'p{i}', np.kron(numbers(i, 4, 4), np.ones([5, 4 + i % 2], np.uint8)))
+        add(
+            tmp_path / 'p', f'p{i}', np.kron(numbers(i, 4, 4), np.ones([8, 4 + i % 2 * 4], np.uint8))
+        )  # No pixel is on an edge.
     hparams = (
         f'image_dir={tmp_path}/p,image_size=16,filters=8,depth=2,num_epochs=30,min_steps=0,batch_size=5,augment_flip=true,'
         'augment_shift=2,augment_color=0.1,class_weights=balanced,learning_rate=0.02'
@@ -35,7 +37,7 @@ def test_masks_are_learned_and_go_from_predictions_to_report(run, tmp_path):
         nearest = found[((height + 0.5) * 16 // mask.height).astype(int)][:, ((width + 0.5) * 16 // mask.width).astype(int)]
         np.testing.assert_array_equal(nearest, np.asarray(mask))
     (one,) = model.predict_files(str(tmp_path / 'p/images/p3.png'))
-    assert one['mask'].shape == (one['height'], one['width']) == (20, 20) and {*np.unique(one['mask'])} <= {0, 1, 2}
+    assert one['mask'].shape == (one['height'], one['width']) == (32, 32) and {*np.unique(one['mask'])} <= {0, 1, 2}
     assert run(*flags, '--schedule=report')[0] == 0
     page = (tmp_path / 'output' / 'report.html').read_text()
     assert 'The mean IoU of the classes is' in page
