@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 import contextlib
 import errno
 import fcntl
+import hashlib
 import json
 import math
 import os
@@ -118,6 +119,15 @@ def write_from(file: BinaryIO, path: str, place: int, content: bytes) -> None:
             content = content[file.write(content) :]
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from None
+
+
+def sha256_of(path: str) -> str:
+    """Returns the SHA-256 of a file, local or remote, in hexadecimal; raises tf.errors.OpError if it cannot be read."""
+    sha256 = hashlib.sha256()
+    with tf.io.gfile.GFile(path, 'rb') as file:
+        while block := file.read(1 << 20):
+            sha256.update(block)
+    return sha256.hexdigest()
 
 
 def write_json(path: str, value: Any) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 import contextlib
 import gzip
-import hashlib
 from typing import IO, NamedTuple
 import unicodedata
 import zlib
@@ -12,7 +11,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, printable, show
-from estimator_trainer.common.files import check_readable, explain
+from estimator_trainer.common.files import check_readable, explain, sha256_of
 
 FACTS = 'word_vectors'  # Of the metadata of a run: the 'size' of the vectors, and the 'sha256' of their file.
 SCOPE = 'word_vectors/'  # Of their constants in a graph.
@@ -40,11 +39,8 @@ class WordVectors(NamedTuple):
 
 def digest(path: str) -> str:
     """Returns the SHA-256 of a file, as hexadecimal digits."""
-    found = hashlib.sha256()
-    with _opened(path), open(path, 'rb') as file:
-        while block := file.read(_BLOCK):
-            found.update(block)
-    return found.hexdigest()
+    with _opened(path):
+        return sha256_of(path)
 
 
 def read(path: str, vocabulary: Sequence[str]) -> WordVectors:

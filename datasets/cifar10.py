@@ -15,8 +15,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.files import sha256_of
 from estimator_trainer.common.formats import image_records
-from estimator_trainer.common.formats.download import download, sha256_of
+from estimator_trainer.common.formats.download import download
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 

@@ -1,6 +1,5 @@
 """HTTP downloads: resumed after an interruption, verified by SHA-256, written atomically."""
 
-import hashlib
 import http.client
 import os
 import time
@@ -12,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.files import sha256_of
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.paths import is_remote
 
@@ -59,15 +59,6 @@ def download(url: str, path: str, sha256: str) -> None:
         raise RunError(f'{url}: cannot be downloaded: {error}; {by_hand}') from None
     except OSError as error:
         raise RunError(f'{path}: cannot be written: {error.strerror}; --data_dir names another place') from None
-
-
-def sha256_of(path: str) -> str:
-    """Returns the SHA-256 of a file, local or remote, in hexadecimal; raises tf.errors.OpError if it cannot be read."""
-    sha256 = hashlib.sha256()
-    with tf.io.gfile.GFile(path, 'rb') as file:
-        while block := file.read(1 << 20):
-            sha256.update(block)
-    return sha256.hexdigest()
 
 
 def _fetch_verified(url, part, sha256):

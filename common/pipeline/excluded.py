@@ -1,6 +1,5 @@
 """The training records without those that the hyper-parameter `exclude` names, which `exclusion.write` has written."""
 
-import hashlib
 import os
 
 import numpy as np
@@ -8,7 +7,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import read_json
+from estimator_trainer.common.files import read_json, sha256_of
 from estimator_trainer.common.records import records as records_module
 from estimator_trainer.common.records import shards
 from estimator_trainer.hparams.build import HParams
@@ -20,8 +19,7 @@ LEFT_OUT = 'left_out'  # In exclusion.json: the numbers of the records that are.
 def digest(params: HParams) -> str:
     """Returns the checksum of the file that `exclude` names; raises UsageError if it cannot be read."""
     try:
-        with tf.io.gfile.GFile(params.exclude, 'rb') as file:
-            return hashlib.sha256(file.read()).hexdigest()
+        return sha256_of(params.exclude)
     except (tf.errors.OpError, OSError) as error:
         reason = 'there is no such file' if isinstance(error, tf.errors.NotFoundError) else 'it cannot be read'
         raise UsageError(f'exclude={params.exclude}: {reason}') from None

@@ -7,11 +7,11 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import read_json
+from estimator_trainer.common.files import read_json, sha256_of
 from estimator_trainer.common.replay import proof
 from estimator_trainer.common.replay.run_copy import checkpoint_steps
 from estimator_trainer.common.storage import export_versions, provenance
-from estimator_trainer.common.storage.provenance import CHECKPOINT, file_digest
+from estimator_trainer.common.storage.provenance import CHECKPOINT
 
 _CARDS = ('model_card.json', 'assets.extra/model_card.json')
 _VARIABLES = 'variables/variables'
@@ -41,7 +41,7 @@ def verify(path: str, output_dir: str, entries: Sequence[Mapping[str, Any]]) -> 
     for name, digest in quoted['files'].items():
         if not tf.io.gfile.exists(file := os.path.join(directory, name)):
             raise RunError(f'{file}: is missing, but was exported')
-        if file_digest(file) != digest:
+        if sha256_of(file) != digest:
             raise RunError(f'{file}: was edited: it is not the file that was exported')
     for name in provenance.files_in(directory):
         if name.startswith(_OF_MODEL) and name not in quoted['files']:

@@ -15,7 +15,7 @@ from estimator_trainer.common.errors import RunError, UsageError, first_line
 from estimator_trainer.common.export import comparison, inputs, onnx_file, saved_model, tflite_file
 from estimator_trainer.common.export.diagnosis import first_difference
 from estimator_trainer.common.export.network import freeze
-from estimator_trainer.common.files import write
+from estimator_trainer.common.files import sha256_of, write
 from estimator_trainer.common.inference import serving
 from estimator_trainer.common.inference.hub_header import task_of
 from estimator_trainer.common.inference.model_card import card_files, make_card
@@ -180,7 +180,7 @@ def _make_file(name, experiment, checkpoint, directory):
 def _provenance(experiment, checkpoint, directory):
     """Returns the item of a card that says of which run and checkpoint the files in a directory are."""
     quoted = provenance.quoted(experiment.estimator.model_dir, checkpoint)
-    files = {name: provenance.file_digest(os.path.join(directory, name)) for name in provenance.files_in(directory)}
+    files = {name: sha256_of(os.path.join(directory, name)) for name in provenance.files_in(directory)}
     return {'provenance': {**quoted, 'files': files}} if quoted else {}
 
 

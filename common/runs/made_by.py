@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import processor
+from estimator_trainer.common.files import sha256_of
 from estimator_trainer.common.inference.model_card import versions
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
@@ -54,9 +55,9 @@ def warm_start_of(path: str) -> str:
     if tf.io.gfile.exists(f'{path}.index'):
         return provenance.tensors_digest(path)
     if not tf.io.gfile.isdir(path):
-        return provenance.file_digest(path)
+        return sha256_of(path)
     names = provenance.files_in(path)
-    return provenance.digest_of({name: provenance.file_digest(os.path.join(path, name)) for name in names})
+    return provenance.digest_of({name: sha256_of(os.path.join(path, name)) for name in names})
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.files import names_in
+from estimator_trainer.common.files import names_in, sha256_of
 from estimator_trainer.common.runs import made_by
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import checkpoints, provenance
@@ -37,7 +37,7 @@ def input_digest(output_dir: str, step: int) -> str | None:
     """
     directory = os.path.join(output_dir, exact_program.FOLDER)
     names = [name for name in names_in(directory) if name.startswith(f'{step}.input.')]
-    found = {name: provenance.file_digest(os.path.join(directory, name)) for name in names}
+    found = {name: sha256_of(os.path.join(directory, name)) for name in names}
     return provenance.digest_of(found) if found else None
 
 

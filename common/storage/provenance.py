@@ -20,7 +20,6 @@ from estimator_trainer.common.files import dumps, write, write_from
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage.restore import open_checkpoint
 
-_BLOCK = 1 << 22  # Bytes.
 NONE = '0' * 64  # The `previous` of the first line.
 START, RESUME, CHECKPOINT = 'start', 'resume', 'checkpoint'
 
@@ -139,15 +138,6 @@ def made_by(record: Record, step: int) -> dict[str, Any] | None:
     """Returns what the run was made by, see common/runs/made_by.py, when it trained the step after `step`; None if unknown."""
     found = [start for start in record.starts if start['step'] <= step]
     return found[-1]['made_by'] if found else None
-
-
-def file_digest(path: str) -> str:
-    """Returns the SHA-256 of a file."""
-    found = hashlib.sha256()
-    with tf.io.gfile.GFile(path, 'rb') as content:
-        while block := content.read(_BLOCK):
-            found.update(block)
-    return found.hexdigest()
 
 
 def files_in(directory: str) -> list[str]:

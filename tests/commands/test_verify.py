@@ -10,6 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import api, verify
+from estimator_trainer.common.files import sha256_of
 from estimator_trainer.common.replay import proof
 from estimator_trainer.common.storage import provenance
 from estimator_trainer.datasets import mnist
@@ -246,7 +247,7 @@ def test_an_export_names_its_step_and_an_edit_is_noticed(output, tmp_path):
     added.unlink()
     _edit_weight(str(version / 'variables' / 'variables'))
     assert 'variables/variables.data-00000-of-00001: was edited' in with_card()
-    files = {name: provenance.file_digest(str(version / name)) for name in quoted['provenance']['files']}
+    files = {name: sha256_of(str(version / name)) for name in quoted['provenance']['files']}
     assert 'its weights differ from those of' in with_card(provenance={**quoted['provenance'], 'files': files})
     card.write_text('{}')
     assert 'does not say of which run it is' in refused(_verify, output, export=export)
