@@ -22,7 +22,15 @@ from estimator_trainer.common.own_data.labeled_lines import LabeledLines
 from estimator_trainer.common.own_data.lines import Row
 from estimator_trainer.common.own_data.sentence_tokens import TokenCounts, make_splitter, split_sentences, to_features
 from estimator_trainer.common.own_data.sentences import Sentence, SentenceFile, are_sentences
-from estimator_trainer.common.own_data.split_rows import BadRows, FileExamples, parts_of_rows, read_rows, read_summary, write
+from estimator_trainer.common.own_data.split_rows import (
+    BadRows,
+    FileExamples,
+    parts_of_rows,
+    places_of_rows,
+    read_rows,
+    read_summary,
+    write,
+)
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.summary import of_counts
 from estimator_trainer.common.own_data.tag_survey import TagSurvey
@@ -90,13 +98,11 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
 
 
 def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
-    """Yields the file and the first line of each sentence of a split."""
+    """Returns the file and the first line of each sentence of a split."""
     file = find_split(split, 'tagged_file', params.tagged_file, _files(params)).with_moved(metadata(data_dir, params))
     with silenced():  # What it says was said at the conversion.
         found = SentenceFile(file.path, params)
-    for row in found.tagged():
-        if file.split_of(row.position.row) == file.name_of(split) and not isinstance(row.value, RunError):
-            yield {'file': file.path, 'line': row.position.line}
+    return places_of_rows(file, file.name_of(split), found.tagged())
 
 
 def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:

@@ -21,7 +21,15 @@ from estimator_trainer.common.own_data.labeled_lines import LabeledLines
 from estimator_trainer.common.own_data.labeled_lines import split as split_line
 from estimator_trainer.common.own_data.lines import in_blocks
 from estimator_trainer.common.own_data.schema import FEATURES, LABEL, TEXT
-from estimator_trainer.common.own_data.split_rows import BadRows, FileExamples, parts_of_rows, read_rows, read_summary, write
+from estimator_trainer.common.own_data.split_rows import (
+    BadRows,
+    FileExamples,
+    parts_of_rows,
+    places_of_rows,
+    read_rows,
+    read_summary,
+    write,
+)
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.summary import of_features, to_text
 from estimator_trainer.common.own_data.values import MISSING, key
@@ -82,11 +90,9 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
 
 
 def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
-    """Yields the file and the line of each example of a split."""
+    """Returns the file and the line of each example of a split."""
     file = find_split(split, 'text_file', params.text_file, _files(params)).with_moved(metadata(data_dir, params))
-    for row in LabeledLines(file.path).labeled():
-        if file.split_of(row.position.row) == file.name_of(split) and not isinstance(row.value, RunError):
-            yield {'file': file.path, 'line': row.position.line}
+    return places_of_rows(file, file.name_of(split), LabeledLines(file.path).labeled())
 
 
 def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:

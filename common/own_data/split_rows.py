@@ -105,6 +105,13 @@ def parts_of_rows(file: SplitFile, read: Read, encode: Encode) -> Iterator[Part]
             yield 1, {}, [error]
 
 
+def places_of_rows(file: SplitFile, name: str, rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
+    """Yields {'file', 'line'} of the examples that `parts_of_rows` makes of rows for a split of the file."""
+    for row in rows:
+        if file.split_of(row.position.row) == name and not isinstance(row.value, RunError):
+            yield {'file': file.path, 'line': row.position.line}
+
+
 def read_summary(directory: str) -> str:
     """Returns the summary in a directory; '' if an older version wrote it."""
     path = os.path.join(directory, 'summary.txt')
