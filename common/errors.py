@@ -112,6 +112,12 @@ def check_range(params: Mapping[str, Any], name: str, at_least: float, at_most: 
         raise UsageError(f'{name}={given} must be {wanted}')
 
 
+def check_rate(params: Mapping[str, Any], name: str) -> None:
+    """Raises UsageError if a hyper-parameter, the share of what is dropped, is not in [0, 1)."""
+    if not 0 <= params[name] < 1:
+        raise UsageError(f'{name}={params[name]} must be at least 0 and less than 1')
+
+
 def check_utf8(arguments: Iterable[str]) -> None:
     """Raises UsageError if an argument is not valid UTF-8: Python decodes such bytes to surrogates; or has a NUL character."""
     for argument in arguments:

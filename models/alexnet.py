@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError, check_range
+from estimator_trainer.common.errors import UsageError, check_range, check_rate
 from estimator_trainer.common.ops.inputs import flat_inputs
 from estimator_trainer.common.ops.layers import conv_stack, dense_stack
 from estimator_trainer.common.ops.targets import target_metrics, target_outputs
@@ -59,8 +59,7 @@ def model(
 
 def _check(params, size):
     """Raises UsageError if a hyper-parameter is out of range for images of this (height, width)."""
-    if not 0 <= params.drop_rate < 1:
-        raise UsageError(f'drop_rate={params.drop_rate} must be at least 0 and less than 1')
+    check_rate(params, 'drop_rate')
     check_range(params, 'filters', 1)
     check_range(params, 'dense_units', 1)
     if min(size) < 2 ** len(params.filters):

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError, check_range, describe
+from estimator_trainer.common.errors import UsageError, check_range, check_rate, describe
 from estimator_trainer.common.ops.layers import dense_stack, dropout
 from estimator_trainer.common.ops.targets import target_metrics, target_outputs
 from estimator_trainer.common.targets import is_forecast
@@ -82,8 +82,7 @@ def _check(params, features):
     check_range(params, 'kernel_size', 2)
     check_range(params, 'num_blocks', 0)
     check_range(params, 'hidden_units', 1)
-    if not 0 <= params.drop_rate < 1:
-        raise UsageError(f'drop_rate={params.drop_rate} must be at least 0 and less than 1')
+    check_rate(params, 'drop_rate')
     if not is_forecast(params.metadata):
         raise UsageError(f'--model=causal_conv forecasts series, but --dataset={params.dataset} has none: use --dataset=series')
     past = features['past']

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError, check_range, describe
+from estimator_trainer.common.errors import UsageError, check_range, check_rate, describe
 from estimator_trainer.common.ops import words
 from estimator_trainer.common.ops.inputs import flat_inputs
 from estimator_trainer.common.ops.layers import dense_stack
@@ -63,8 +63,7 @@ def model(
 def _check(params):
     check_range(params, 'hidden_units', 1)
     check_range(params, 'embedding_size', 1)
-    if not 0 <= params.drop_rate < 1:
-        raise UsageError(f'drop_rate={params.drop_rate} must be at least 0 and less than 1')
+    check_rate(params, 'drop_rate')
     known = (FORECAST,) if is_forecast(params.metadata) else _TASKS
     if params.task not in known and not are_several(params.metadata):
         raise UsageError(f'task={params.task} is not one of {", ".join(known)}')

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError, check_range, describe
+from estimator_trainer.common.errors import UsageError, check_range, check_rate, describe
 from estimator_trainer.common.ops import words
 from estimator_trainer.common.ops.layers import dropout
 from estimator_trainer.common.ops.targets import target_metrics, target_outputs
@@ -81,8 +81,7 @@ def _check(params, text):
     check_range(params, 'num_filters', 1)
     if not params.filter_widths or len(set(params.filter_widths)) < len(params.filter_widths):
         raise UsageError(f'filter_widths={list(params.filter_widths)} must be one or more different numbers')
-    if not 0 <= params.drop_rate < 1:
-        raise UsageError(f'drop_rate={params.drop_rate} must be at least 0 and less than 1')
+    check_rate(params, 'drop_rate')
     if not isinstance(text, tf.Tensor) or text.dtype not in (tf.int32, tf.int64) or text.shape.rank != 2:
         raise UsageError(f'--model=text_cnn: the feature text must be ids, int32 [batch, length], not {describe(text)}')
     if 'vocabulary_size' not in params.metadata:

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import tags
-from estimator_trainer.common.errors import UsageError, check_range, describe
+from estimator_trainer.common.errors import UsageError, check_range, check_rate, describe
 from estimator_trainer.common.ops import words
 from estimator_trainer.common.ops.layers import dropout
 from estimator_trainer.common.ops.random import step_seed
@@ -93,8 +93,7 @@ def _check(params, text):
         check_range(params, name, 1)
     check_range(params, 'character_filters', 0)
     for name in ('drop_rate', 'word_drop_rate'):
-        if not 0 <= params[name] < 1:
-            raise UsageError(f'{name}={params[name]} must be at least 0 and less than 1')
+        check_rate(params, name)
     if not isinstance(text, tf.Tensor) or text.dtype not in (tf.int32, tf.int64) or text.shape.rank != 2:
         raise UsageError(f'--model=text_tagger: the feature text must be ids, int32 [batch, length], not {describe(text)}')
     for name in ('vocabulary_size', 'tags', 'mean_length'):
