@@ -11,7 +11,6 @@ from estimator_trainer.common.files import dumps, write
 from estimator_trainer.common.inference.contact_sheet import ContactSheet
 from estimator_trainer.common.replay.examples import Example, captioned, has_picture, to_json
 from estimator_trainer.common.replay.inspection import Inspected
-from estimator_trainer.common.replay.measures import Measure
 from estimator_trainer.common.replay.recorded_losses import Comparison
 from estimator_trainer.common.report import page
 from estimator_trainer.common.report.charts import Series, plot
@@ -95,15 +94,11 @@ def _lines(replay):
                 'kind': 'variable',
                 **step,
                 'name': name,
-                'gradient': gradient and _fields(gradient),
-                'update': _fields(update),
+                'gradient': gradient and gradient._asdict(),
+                'update': update._asdict(),
             }
         for layer in found.layers:
-            yield {'kind': 'layer', **step, 'name': layer.name, 'op': layer.type, 'output': _fields(layer.measure)}
-
-
-def _fields(measure: Measure):
-    return measure._asdict()
+            yield {'kind': 'layer', **step, 'name': layer.name, 'op': layer.type, 'output': layer.measure._asdict()}
 
 
 def _draw(replay, path):

@@ -163,7 +163,6 @@ def _parts(source, ranked: Ranked, rule: str, copies: Found | None, names) -> di
         'total': ranked.total,
         'count': len(ranked.suspects),
         'classification': True,
-        'segmentation': None,
         'mistakes': shown,
         'mistake_columns': columns[:_MAX_COLUMNS],
         'num_columns': len(columns),
