@@ -23,8 +23,8 @@ _POLL_SECONDS = 0.2
 def is_possible(output_dir: str, tasks: int) -> bool:
     """Whether a part of a run was trained by all tasks of --local_cluster, without parameter servers, which keep no order."""
     kept = saved_flags.load(output_dir)
-    cluster = kept.get(saved_flags.LOCAL_CLUSTER) or ''
-    return bool(cluster) and 'ps' not in cluster and tasks == kept.get('num_tasks')
+    is_one = bool(kept.get(saved_flags.LOCAL_CLUSTER)) and not saved_flags.has_parameter_servers(kept)
+    return is_one and tasks == kept.get('num_tasks')
 
 
 @contextlib.contextmanager

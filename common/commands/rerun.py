@@ -24,8 +24,6 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import provenance, run_dir
 from estimator_trainer.common.storage.restore import ModelChanged
 
-_PS = 'ps'
-_THREADS = ('inter_op_threads', 'intra_op_threads')
 _NONE = request.Objects()
 _FIXED = {
     'schedule': 'train',
@@ -39,7 +37,7 @@ _FIXED = {
 
 def warn_of_ignored(FLAGS: absl_flags.FlagValues) -> None:
     """Warns of given flags that a run is not trained again with, as it has its own."""
-    names = ['model', 'dataset', 'hparams', 'hparams_set', 'override_hparams', *names_with(Trait.OF_TRAINING), *_THREADS]
+    names = ['model', 'dataset', 'hparams', 'hparams_set', 'override_hparams', *names_with(Trait.OF_TRAINING), *made_by.THREADS]
     names += names_with(Trait.CHANGES_RESULT)
     if given := [f'--{name}' for name in dict.fromkeys(names) if FLAGS[name].present]:
         tf.logging.warning('--schedule=%s takes from the run, in place of what is given: %s.', FLAGS.schedule, ', '.join(given))
@@ -72,7 +70,7 @@ class Rerun:
         self.differences: list[str] = []
         self.is_recorded = True
         self._output_dir, self._stop, self._data_dir, self._objects = output_dir, stop, data_dir, objects
-        self._record = run_copy.read_record(output_dir)
+        self._record = provenance.known(output_dir)
 
     def train(self, end: int, look: Callable[[Experiment, str], None] | None = None) -> bool:
         """Trains up to a step, and saves its checkpoint; returns whether loss and variables stayed finite.
@@ -186,7 +184,7 @@ def _check(output_dir):
             f'--output_dir={output_dir}: has no record of its flags, as it is no run, or one of an older version: steps of '
             'runs that begin now can be replayed'
         )
-    if _PS in (kept.get(saved_flags.LOCAL_CLUSTER) or ''):
+    if saved_flags.has_parameter_servers(kept):
         raise UsageError(f'--output_dir={output_dir}: was trained with parameter servers, which keep no order of the updates')
 
 
@@ -201,7 +199,7 @@ def _values(kept, then):
     tasks = then['tasks'] if then else kept.get('num_tasks', 1)
     towers = max(flags_then.get('num_towers') or 1, 1)
     return {
-        **{name: flags_then[name] for name in (*names_with(Trait.CHANGES_RESULT), *_THREADS) if name in flags_then},
+        **{name: flags_then[name] for name in (*names_with(Trait.CHANGES_RESULT), *made_by.THREADS) if name in flags_then},
         'num_towers': tasks * towers if tasks > 1 else flags_then.get('num_towers', 0),
     }
 

@@ -6,14 +6,13 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import names_in, read_json
+from estimator_trainer.common.runs.made_by import LENGTH
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, provenance, run_dir
 from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, paths_of
 from estimator_trainer.common.training import exact_program
 from estimator_trainer.hparams import build, overrides
-
-_LENGTH = ('train_steps', 'num_epochs', 'min_steps')
 
 
 def checkpoint_steps(output_dir: str) -> dict[int, str]:
@@ -77,17 +76,8 @@ def save_hparams(output_dir: str, directory: str, step: int, made_by: Mapping[st
       made_by: what it was made by then; None if unknown. It has the length of the training, which schedules of the rate know.
     """
     saved = read_json(run_dir.hparams_path(output_dir))
-    length = {name: made_by['hparams'][name] for name in _LENGTH if name in made_by['hparams']} if made_by else {}
+    length = {name: made_by['hparams'][name] for name in LENGTH if name in made_by['hparams']} if made_by else {}
     build.save({**overrides.undone(saved, step + 1), **length}, run_dir.hparams_path(directory))
-
-
-def read_record(output_dir: str) -> provenance.Record:
-    """Returns the record of what a run was made by; an empty one, with a warning, if its chain is broken."""
-    try:
-        return provenance.record_of(provenance.read(output_dir))
-    except RunError as error:
-        tf.logging.warning('%s.', error)
-        return provenance.record_of([])
 
 
 def changes(output_dir: str, record: provenance.Record) -> list[int]:

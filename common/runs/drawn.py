@@ -76,8 +76,7 @@ def check_known(source: DataSource, output_dir: str) -> None:
             f'--dataset={source.params.dataset} makes its own batches, so which records a step used is unknown: give it read() '
             'and parse()'
         )
-    flags = saved_flags.load(output_dir)
-    if flags.get(saved_flags.ASYNCHRONOUS) or 'ps:' in (flags.get(saved_flags.LOCAL_CLUSTER) or ''):
+    if saved_flags.has_parameter_servers(saved_flags.load(output_dir)):
         raise UsageError(f'{output_dir}: with parameter servers, which records a step used depends on time: it is unknown')
 
 

@@ -17,15 +17,15 @@ from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import provenance
 from estimator_trainer.hparams import comparison
 
-_THREADS = ('inter_op_threads', 'intra_op_threads')
-_TOWERS = ('num_towers', 'num_gpus', *_THREADS)
+THREADS = ('inter_op_threads', 'intra_op_threads')
+_TOWERS = ('num_towers', 'num_gpus', *THREADS)
 _MACHINE = {
     'processor': 'the processor',
     'cores': 'the number of cores',
     'gpus': 'the list of GPUs',
     'tasks': 'the number of tasks',
 }
-_LENGTH = ('train_steps', 'num_epochs', 'min_steps')  # Of a run, which may be prolonged.
+LENGTH = ('train_steps', 'num_epochs', 'min_steps')  # Of a run, which may be prolonged.
 
 
 def of(experiment: Experiment) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def of(experiment: Experiment) -> dict[str, Any]:
     source, options = experiment.source, experiment.options
     return {
         'hparams': dict(source.params),
-        'flags': {name: getattr(options, name) for name in (*names_with(Trait.KEPT), *_THREADS)},
+        'flags': {name: getattr(options, name) for name in (*names_with(Trait.KEPT), *THREADS)},
         'data': saved_dataset.facts(source)['the checksum of the training data'] or None,
         'code': code.digests([experiment.model, source.module]),
         'versions': versions(),
@@ -64,7 +64,7 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Returns the differences between two results of `of` that may change a training, each in words; [] if there are none."""
     flags = [name for name in names_with(Trait.CHANGES_RESULT) if name not in _TOWERS]
     return [
-        *_named(then['hparams'], now['hparams'], _LENGTH),
+        *_named(then['hparams'], now['hparams'], LENGTH),
         *_named(*(_flags(values, flags) for values in (then, now))),
         *_of_code(then['code'], now['code']),
         *(['the training data differs'] if then['data'] != now['data'] else []),

@@ -8,7 +8,6 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.files import names_in, sha256_of
 from estimator_trainer.common.runs import made_by
 from estimator_trainer.common.runs.experiment import Experiment
@@ -51,7 +50,7 @@ class _Recorder(tf.train.CheckpointSaverListener):
     def add_start(self):
         """Adds the line of the start; before, that of a checkpoint after whose saving the process was killed."""
         output_dir, options = self._output_dir, self._experiment.options
-        record, latest = provenance.record_of(self._entries()), self._experiment.estimator.latest_checkpoint()
+        record, latest = provenance.known(output_dir), self._experiment.estimator.latest_checkpoint()
         made: dict[str, Any] = {'made_by': made_by.of(self._experiment)}
         if not latest:
             if options.warm_start_from:
@@ -72,13 +71,6 @@ class _Recorder(tf.train.CheckpointSaverListener):
         made |= {'overridden': sorted(parse(options.override_hparams))} if options.override_hparams else {}
         entry = {'kind': provenance.RESUME, 'step': self._step, 'tensors': tensors, **made}
         self._made_by = provenance.append(output_dir, entry)['digest']
-
-    def _entries(self):
-        try:
-            return provenance.read(self._output_dir)
-        except RunError as error:  # The run goes on: --schedule=verify says so whenever it is asked.
-            tf.logging.warning('%s.', error)
-            return []
 
     def before_save(self, session, global_step_value):
         self.wait()  # The Saver may delete the checkpoint before.

@@ -61,3 +61,12 @@ def load(output_dir: str) -> dict[str, Any]:
     except ValueError as error:
         raise UsageError(f'{error}; delete it, or choose another --output_dir') from None
     return found
+
+
+def has_parameter_servers(kept: Mapping[str, Any]) -> bool:
+    """Whether a run was trained with parameter servers, so that time decides the order of its updates.
+
+    Args:
+      kept: the content of the file, which may lack ASYNCHRONOUS if an older version wrote it.
+    """
+    return bool(kept.get(ASYNCHRONOUS)) or 'ps:' in (kept.get(LOCAL_CLUSTER) or '')

@@ -134,6 +134,15 @@ def record_of(entries: list[dict[str, Any]]) -> Record:
     return Record(starts, checkpoints, entries[-1]['digest'] if entries else NONE)
 
 
+def known(output_dir: str) -> Record:
+    """Returns the Record of a run; an empty one, after a warning, if the chain is broken: only a verification must have it."""
+    try:
+        return record_of(read(output_dir))
+    except RunError as error:
+        tf.logging.warning('%s.', error)
+        return record_of([])
+
+
 def made_by(record: Record, step: int) -> dict[str, Any] | None:
     """Returns what the run was made by, see common/runs/made_by.py, when it trained the step after `step`; None if unknown."""
     found = [start for start in record.starts if start['step'] <= step]
