@@ -67,7 +67,8 @@ def take(FLAGS: flags.FlagValues, output_dir: str) -> SavedRun | None:
     """Sets flags that are not given to those of the run in an output_dir, and returns it.
 
     Returns None if there is nothing to take: the directory has no run, or one of another model or dataset, which a later
-    comparison reports; or a training starts: with --overwrite, or if there is no checkpoint and the model or dataset is given.
+    comparison reports; with --overwrite; or if there is no checkpoint, and the command neither names the run by its directory
+    alone nor needs one.
 
     Raises:
       UsageError: hparams.json or flags.json is corrupt, or the flags are incompatible with those of the run.
@@ -121,7 +122,8 @@ def _find(FLAGS, output_dir):
     if not params or any(FLAGS[name].present and FLAGS[name].value != params.get(name) for name in ('model', 'dataset')):
         return None
     run = SavedRun(params, saved_flags.load(output_dir), checkpoints.has_checkpoint(output_dir))
-    if schedule.trains and not run.has_begun and not is_alone(FLAGS) or schedule.is_dry_run and not FLAGS.output_dir:
+    needs_run = schedule.needs_checkpoint or schedule.follows
+    if not (needs_run or run.has_begun or is_alone(FLAGS)) or schedule.is_dry_run and not FLAGS.output_dir:
         return None
     return run
 

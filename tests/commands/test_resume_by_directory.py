@@ -64,6 +64,8 @@ def taken(output_dir, *given):
         (('--model=alexnet',), True, set()),  # The comparison refuses it.
         (('--schedule=dry_run',), True, MODEL | EVALUATION | {'num_towers', 'xla'}),
         (('--schedule=continuous_eval',), False, MODEL | EVALUATION),
+        (('--schedule=describe',), False, MODEL),
+        (('--schedule=describe', '--model=mlp'), False, set()),  # Of data that may be another.
         (('--schedule=evaluate', '--dataset=table'), True, {'model'}),
         (('--overwrite', '--model=mlp', '--dataset=table'), True, set()),
     ],
