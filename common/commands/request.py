@@ -30,6 +30,7 @@ from estimator_trainer.common.plugins.module_check import check_module, made_of,
 from estimator_trainer.common.records import manifest
 from estimator_trainer.common.runs import runner, saved_flags, start_over
 from estimator_trainer.common.runs.experiment import Experiment
+from estimator_trainer.common.runs.plan import Plan
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir, run_files
 from estimator_trainer.common.training.model_fn import check_hparams
@@ -109,19 +110,15 @@ def run(
     Args:
       local_cluster: what has started this task, see `local.end_with_launcher`.
     """
-    model, source, kept = _prepare(FLAGS, objects)
-    kept[saved_flags.LOCAL_CLUSTER] = local_cluster
-    return runner.run(model, source, output_dir(FLAGS), to_options(FLAGS), stop, cluster, objects.on_metrics, kept)
+    return runner.run(_prepare(FLAGS, objects, stop, local_cluster), cluster)
 
 
 def opened(FLAGS: flags.FlagValues, objects: Objects, stop: StopOnSignal) -> contextlib.AbstractContextManager[Experiment]:
     """Returns the context manager of the Experiment that the flags select; see `common.runs.runner.opened`."""
-    model, source, kept = _prepare(FLAGS, objects)
-    return runner.opened(model, source, output_dir(FLAGS), to_options(FLAGS), stop, kept=kept)
+    return runner.opened(_prepare(FLAGS, objects, stop))
 
 
-def _prepare(FLAGS, objects):
-    """Returns the model module, the DataSource, and what flags.json keeps of a training."""
+def _prepare(FLAGS, objects, stop, local_cluster='') -> Plan:
     directory = output_dir(FLAGS)
     if os.path.exists(os.path.join(directory, FOLDS)):
         raise UsageError(f'--output_dir={directory} has folds: choose another')
@@ -137,7 +134,7 @@ def _prepare(FLAGS, objects):
     if saved:
         saved_run.warn_of_code(saved, params, given)
     kept = {name: FLAGS[name].value for name in names_with(Trait.KEPT)}
-    kept[saved_flags.DATA_DIR] = absolute(FLAGS.data_dir)
+    kept |= {saved_flags.DATA_DIR: absolute(FLAGS.data_dir), saved_flags.LOCAL_CLUSTER: local_cluster}
     if SCHEDULES[FLAGS.schedule].trains:
         _tell_of_sets(FLAGS, model, dataset)
         with contextlib.suppress(UsageError):  # The default set may be wrong where another, or a run, takes its place.
@@ -146,7 +143,8 @@ def _prepare(FLAGS, objects):
             if saved and saved.has_begun:
                 now, changed = build.add_overrides(_given(FLAGS, objects, model, dataset, None), FLAGS.override_hparams)
                 saved_run.warn_of_defaults(saved, directory, params, now, changed, saved_run.is_alone(FLAGS))
-    return model, DataSource(dataset, FLAGS.data_dir, params, given=given), kept
+    source = DataSource(dataset, FLAGS.data_dir, params, given=given)
+    return Plan(model, source, directory, to_options(FLAGS), stop, objects.on_metrics, kept)
 
 
 def _tell_of_sets(FLAGS, model, dataset):

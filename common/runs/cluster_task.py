@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import os
 import sys
-import types
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -18,12 +17,13 @@ from estimator_trainer.common.cluster.membership import Formation, Hello
 from estimator_trainer.common.cluster.synchronous import SynchronousTask
 from estimator_trainer.common.cluster.task import Restart
 from estimator_trainer.common.cluster.tf_config import EVALUATOR, PS, ClusterConfig
-from estimator_trainer.common.cluster.training_task import Rehearsal, TrainingTask
+from estimator_trainer.common.cluster.training_task import ALONE, Rehearsal, TrainingTask
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import dumps
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import Options, names_with
 from estimator_trainer.common.runs.experiment import check_batch
+from estimator_trainer.common.runs.plan import Plan
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import checkpoints, run_dir
 from estimator_trainer.common.storage.status import State
@@ -32,14 +32,15 @@ from estimator_trainer.common.training.session_config import make_session_config
 from estimator_trainer.hparams.build import HParams
 
 
-def options_of_task(model: types.ModuleType, options: Options, params: HParams, cluster: ClusterConfig) -> Options:
+def options_of_task(plan: Plan, cluster: ClusterConfig) -> Options:
     """Returns the options of this task.
 
     Raises:
       UsageError: options, hyper-parameters or the model do not go with the cluster.
     """
+    options = plan.options
     if cluster.addresses.get(PS):
-        _check_asynchronous(model, params, options)
+        _check_asynchronous(plan.model, plan.params, options)
     if options.overwrite and cluster.addresses.get(EVALUATOR):
         raise UsageError('--overwrite: the evaluator of the cluster may read the old checkpoints: delete the run before')
     is_evaluator, has_evaluator = cluster.job == EVALUATOR, bool(cluster.addresses.get(EVALUATOR))
@@ -66,11 +67,10 @@ def _check_asynchronous(model, params, options):
         raise UsageError(f'{given[0]} is incompatible with parameter servers: omit it, or leave ps out of the cluster')
 
 
-def rehearsal(model: types.ModuleType, options: Options, params: HParams, cluster: ClusterConfig) -> TrainingTask:
-    """Returns the task of a dry run of the chief; raises UsageError as `options_of_task`."""
-    options_of_task(model, options, params, cluster)
-    count = len(cluster.trainers)
-    return Rehearsal(count, 1 if cluster.addresses.get(PS) else count)
+def is_idle(plan: Plan, cluster: ClusterConfig) -> bool:
+    """Whether this task has no part in a schedule that does not train together."""
+    evaluates_elsewhere = cluster.job == EVALUATOR and plan.options.schedule != 'continuous_eval'
+    return cluster.is_worker or cluster.job == PS or evaluates_elsewhere
 
 
 def serve(cluster: ClusterConfig, options: Options, stop: StopOnSignal) -> dict[str, Any]:
@@ -142,15 +142,29 @@ def _facts(params, options):
     return {name: dumps(value) for name, value in facts.items()}
 
 
-@contextlib.contextmanager
-def joined(
-    cluster: ClusterConfig, params: HParams, options: Options, gathered: Gathered | None = None
-) -> Iterator[TrainingTask]:
-    """Yields this process's Task once all have joined.
+def task_of(
+    plan: Plan, cluster: ClusterConfig | None, gathered: Gathered | None
+) -> contextlib.AbstractContextManager[TrainingTask]:
+    """Returns a context manager of this process's task; of a training in a cluster, it is entered once all have joined.
 
     Args:
       cluster: that of `gathered`, if the cluster is elastic.
+
+    Raises:
+      UsageError: as of `options_of_task`, in a dry run.
     """
+    if not cluster or not plan.schedule.trains:
+        return contextlib.nullcontext(ALONE)
+    if plan.schedule.is_dry_run:
+        options_of_task(plan, cluster)
+        count = len(cluster.trainers)
+        return contextlib.nullcontext(Rehearsal(count, 1 if cluster.addresses.get(PS) else count))
+    is_alone = not gathered and len(cluster.members) == 1
+    return contextlib.nullcontext(ALONE) if is_alone else _joined(cluster, plan.params, plan.options, gathered)
+
+
+@contextlib.contextmanager
+def _joined(cluster, params, options, gathered) -> Iterator[TrainingTask]:
     arguments = options.cluster_timeout, make_session_config(tower_devices(options), options)
     task: AsynchronousTask | SynchronousTask
     if gathered:

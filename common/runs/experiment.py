@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 import dataclasses
 import functools
 import math
-import types
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -15,9 +14,7 @@ from estimator_trainer.common.inference import labeled_files
 from estimator_trainer.common.inference.evaluator import Evaluator
 from estimator_trainer.common.monitoring.status_file import StatusFile
 from estimator_trainer.common.monitoring.times import Times
-from estimator_trainer.common.options.schedule import SCHEDULES, Schedule
-from estimator_trainer.common.options.table import Options
-from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.pipeline.input import make_input_fn
 from estimator_trainer.common.pipeline.labels import read_labels
 from estimator_trainer.common.pipeline.share import Share
@@ -25,7 +22,7 @@ from estimator_trainer.common.pipeline.size import count_examples, fits_cache
 from estimator_trainer.common.runs import chosen_checkpoint, parallelism
 from estimator_trainer.common.runs.estimators import make_estimators
 from estimator_trainer.common.runs.length import measure
-from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.runs.plan import Plan
 from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.objective import Objective, parse_objective
 from estimator_trainer.common.training import exact_program
@@ -38,54 +35,36 @@ from estimator_trainer.hparams.build import HParams
 ModeKeys = tf.estimator.ModeKeys
 
 
-@dataclasses.dataclass(frozen=True)
-class Experiment:
-    """The argument of the functions of common/runs/schedules.py.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experiment(Plan):
+    """The argument of the functions of common/runs/schedules.py: a plan, and what it needs.
 
-    model is the model module. train_steps is the global step at which training ends. evaluators has one per split to evaluate,
-    or one of the files of --input, none for schedules that do not evaluate; objective compares the metrics of the first.
-    rehearse returns an Estimator whose training graph can be built although no other task of a cluster builds its own.
+    train_steps is the global step at which training ends. evaluators has one per split to evaluate, or one of the files of
+    --input, none for schedules that do not evaluate; objective compares the metrics of the first. rehearse returns an Estimator
+    whose training graph can be built although no other task of a cluster builds its own.
     """
 
-    model: Any
     estimator: tf.estimator.Estimator
     rehearse: Callable[[], tf.estimator.Estimator]
-    source: DataSource
     train_input_fn: Callable[[], tf.data.Dataset]
     train_steps: int
     eval_every_steps: int
     evaluators: Sequence[Evaluator]
     objective: Objective
-    options: Options
-    stop: StopOnSignal
-    task: TrainingTask = ALONE
-    on_metrics: Callable[[dict[str, Any]], None] | None = None
-    status: StatusFile = dataclasses.field(default_factory=StatusFile)
-    times: Times = dataclasses.field(default_factory=Times)
+    task: TrainingTask
+    status: StatusFile
+    times: Times
     threshold: float | None = None  # See `decision.decided`.
-
-    @property
-    def schedule(self) -> Schedule:
-        return SCHEDULES[self.options.schedule]
 
 
 def make_experiment(
-    model: types.ModuleType,
-    source: DataSource,
-    config: tf.estimator.RunConfig,
-    options: Options,
-    stop: StopOnSignal,
-    task: TrainingTask = ALONE,
-    on_metrics: Callable[[dict[str, Any]], None] | None = None,
-    status: StatusFile | None = None,
+    plan: Plan, config: tf.estimator.RunConfig, task: TrainingTask = ALONE, status: StatusFile | None = None
 ) -> Experiment:
     """Builds the Estimator, its input functions and its evaluators.
 
     Args:
-      model: a model module, see docs/modules.md.
-      config: from `common.training.session_config.make_run_config` for these options.
-      options: splits that the schedule does not need are not read.
-      on_metrics: see `common.commands.api.train`.
+      plan: splits that its schedule does not need are not read.
+      config: from `common.training.session_config.make_run_config` for its options.
       status: of the training, if there is one.
 
     Raises:
@@ -93,7 +72,7 @@ def make_experiment(
         dataset, or there is no such split or metric.
       RunError: a split is empty, or not even its shuffle buffer fits into memory.
     """
-    params, schedule = source.params, SCHEDULES[options.schedule]
+    model, source, options, params, schedule = plan.model, plan.source, plan.options, plan.params, plan.schedule
     has_checkpoint = checkpoints.has_checkpoint(config.model_dir) and not options.overwrite
     is_resumed = schedule.trains and has_checkpoint
     if is_resumed and task is ALONE:
@@ -109,8 +88,8 @@ def make_experiment(
     options, devices = _warm_started(options, config.model_dir, has_checkpoint), tower_devices(options)
     if schedule.trains and task is ALONE:
         config = config.replace(session_config=make_session_config(devices, options))
-    shared: dict[str, Any] = {'options': options, 'stop': stop, 'task': task, 'on_metrics': on_metrics}
-    shared |= {'status': status or StatusFile(), 'times': Times()}
+    shared: dict[str, Any] = {'options': options, 'stop': plan.stop, 'on_metrics': plan.on_metrics}
+    shared |= {'task': task, 'status': status or StatusFile(), 'times': Times()}
     training = Training(
         total_steps=length.train_steps,
         num_examples=max(length.num_examples, 0),
@@ -129,16 +108,14 @@ def make_experiment(
         return estimator if task is ALONE else make_estimators(model, source, devices, *alone)[0]
 
     return Experiment(
-        model=model,
+        **{**vars(plan), **shared},
         estimator=estimator,
         rehearse=rehearse,
-        source=source,
         train_input_fn=train_input_fn,
         train_steps=length.train_steps,
         eval_every_steps=length.eval_every_steps,
         evaluators=_make_evaluators(evaluated, source, objective, options, counts, len(devices)) if schedule.evaluates else [],
         objective=objective,
-        **shared,
     )
 
 

@@ -12,6 +12,7 @@ from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.options.values import MAX_STEPS
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.runs.experiment import make_experiment
+from estimator_trainer.common.runs.plan import Plan
 from estimator_trainer.common.training.session_config import make_run_config
 from estimator_trainer.hparams import build
 from tests.linear import MODEL
@@ -36,7 +37,7 @@ def make(tmp_path, text='', schedule='train', batch_start=(0, 0), model=MODEL, *
     source = DataSource(types.SimpleNamespace(read=read, parse=parse), '', params.with_batch_start(batch_start))
     options = Options(schedule=schedule, **options)
     config = make_run_config(str(tmp_path), 1, options)
-    return make_experiment(model, source, config, options, None)
+    return make_experiment(Plan(model, source, str(tmp_path), options, None), config)
 
 
 def test_the_length_of_a_run_and_its_periods_follow_from_the_data(tmp_path):
