@@ -1,8 +1,10 @@
-"""The record of a training in status.json, from its start to its end."""
+"""The record of a training: of its start, once its session stands, and in status.json, to its end."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
 import signal
+
+import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.monitoring.status_file import StatusFile
@@ -34,3 +36,13 @@ def recorded(output_dir: str, is_resumed: bool, stop: StopOnSignal) -> Iterator[
                 file.enter(State.FAILED, str(cause) if cause else in_a_line(error))
         raise
     file.enter(State.FINISHED)
+
+
+class AfterStart(tf.train.SessionRunHook):
+    """Calls a function once the session has started: the graph is built, and the checkpoint restored."""
+
+    def __init__(self, call: Callable[[], None]):
+        self._call = call
+
+    def after_create_session(self, session, coord):
+        self._call()

@@ -143,7 +143,7 @@ def _using(plan, config, task):
 
 @contextlib.contextmanager
 def _training(plan, config, task):
-    """Yields the Experiment of a schedule that trains, once nothing is left to check but the graph."""
+    """Yields the Experiment of a schedule that trains, once nothing is left to check but the graph of a run that resumes."""
     output_dir, options = plan.output_dir, plan.options
     is_resumed, back_to = checkpoints.has_checkpoint(output_dir) and not options.overwrite, rollback.target(output_dir, options)
     saved = _saved(plan, back_to) if is_resumed else None
@@ -172,12 +172,11 @@ def _training(plan, config, task):
         if back_to is not None:
             rollback.check_length(options, back_to, experiment.train_steps)
         cleanup.callback(close_writers, output_dir)
-        _begin(plan, experiment, back_to, text, history, step)
-        yield experiment
+        yield _begun(plan, experiment, back_to, text, history, step)
 
 
-def _begin(plan, experiment, back_to, text, history, step):
-    """Writes what a training begins with; arguments as in `_training`."""
+def _begun(plan, experiment, back_to, text, history, step):
+    """Writes what a training begins with, and returns the experiment, which records the rest; arguments as in `_training`."""
     output_dir, options = plan.output_dir, plan.options  # As given: those of the experiment have what was chosen.
     if options.overwrite and experiment.task.is_chief:
         with seeded(plan.params.seed), name_the_op(), diagnose_errors(experiment):
@@ -191,8 +190,11 @@ def _begin(plan, experiment, back_to, text, history, step):
         run_dir.save_summary(output_dir, text)
     kept = {**plan.kept, saved_flags.PARALLELISM: parallelism.of(experiment.options)}
     kept[saved_flags.ASYNCHRONOUS] = experiment.task.batch_parts < experiment.task.count
-    if not step or step < experiment.train_steps:
-        _record(plan, experiment.task, kept, history, step)
+    record = functools.partial(_record, plan, experiment.task, kept, history, step)
+    if checkpoints.has_checkpoint(output_dir):
+        return dataclasses.replace(experiment, record=record)
+    record()
+    return experiment
 
 
 def _record(plan, task, kept, history, step):

@@ -19,6 +19,7 @@ from estimator_trainer.common.runs.export_schedule import export
 from estimator_trainer.common.runs.find_learning_rate import find_learning_rate
 from estimator_trainer.common.runs.inference_schedules import predict
 from estimator_trainer.common.runs.recorder import recording
+from estimator_trainer.common.runs.recording import AfterStart
 from estimator_trainer.common.runs.report import report
 from estimator_trainer.common.runs.seen import seen
 from estimator_trainer.common.runs.serve_schedule import serve
@@ -70,10 +71,8 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
             _final_loss(experiment.stop),
             recording(experiment) as recorders,
         ):
-            listeners = [*recorders, *saving_listeners]
-            experiment.estimator.train(
-                experiment.train_input_fn, [shown], max_steps=experiment.train_steps, saving_listeners=listeners
-            )
+            hooks, listeners = [shown, AfterStart(experiment.record)], [*recorders, *saving_listeners]
+            experiment.estimator.train(experiment.train_input_fn, hooks, None, experiment.train_steps, listeners)
     except tf.estimator.NanLossDuringTrainingError:  # On a worker, whose own hooks follow the Estimator's.
         raise RunError(f'the loss of a step after step {max(task.last_step, step)} is nan: {NOT_FINITE_HINT}') from None
     except tf.errors.NotFoundError as error:

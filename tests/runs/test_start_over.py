@@ -65,6 +65,9 @@ import random
 import tensorflow.compat.v1 as tf
 
 
+OVERRIDABLE_HPARAMS = ('wrong',)
+
+
 def get_params():
     return {'wrong': False}
 
@@ -81,13 +84,17 @@ def eval_metrics(features, labels, predictions, params):
 """
 
 
-def test_a_mistake_in_the_code_deletes_nothing_and_looking_for_it_draws_no_numbers(run, tmp_path, monkeypatch):
+def test_a_mistake_in_the_code_deletes_and_records_nothing_and_looking_for_it_draws_no_numbers(run, tmp_path, monkeypatch):
     (tmp_path / 'drawn').mkdir()
     (tmp_path / 'drawn' / 'line.py').write_text(DRAWN)
     monkeypatch.syspath_prepend(tmp_path)
     flags, output = ('--model=drawn.line', '--dataset=polynomial', '--train_steps=2'), tmp_path / 'output'
     assert run(*flags)[0] == 0
     first, before = read_weights(output), files_in(str(output))
+    recorded = [(output / name).read_text() for name in ('flags.json', 'hparams.json')]
+    code, _, err = run(*flags[:2], '--train_steps=4', '--eval_steps=3', '--override_hparams=wrong=true')
+    assert code == 2 and 'missing feature z' in err.splitlines()[-1]
+    assert [(output / name).read_text() for name in ('flags.json', 'hparams.json')] == recorded
     code, _, err = run(*flags, '--overwrite', '--hparams=wrong=true')
     assert code == 2 and 'missing feature z' in err.splitlines()[-1] and '--overwrite: deleting' not in err
     assert {*before} <= {*files_in(str(output))} and read_weights(output) == first
