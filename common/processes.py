@@ -14,7 +14,10 @@ import threading
 import traceback
 from typing import Any
 
+import estimator_trainer
 from estimator_trainer.common.errors import RunError, print_error
+
+SCRIPT = os.path.join(os.path.dirname(estimator_trainer.__file__), '__main__.py')  # The trainer, for child processes.
 
 # Error lines of the trainer or of Python: 'trainer.py: ...', 'ValueError: ...', 'a.b.ResourceExhaustedError: ...'.
 _ERROR = re.compile(r'trainer\.py: .*|[\w.]*(Error|Exception)\b.*')

@@ -18,8 +18,6 @@ on both. In the main thread, Ctrl-C during training saves a checkpoint before it
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import functools
-import os
-import tempfile
 import threading
 import types
 import typing
@@ -29,14 +27,21 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 import numpy as np
 
+from estimator_trainer.common import processes
 from estimator_trainer.common.commands import compare as comparison
 from estimator_trainer.common.commands import find_batch_size as batch_size
-from estimator_trainer.common.commands import replay, request, saved_run, trainer
+from estimator_trainer.common.commands import replay, request, saved_run
 from estimator_trainer.common.commands import verify as verification
-from estimator_trainer.common.commands.program import Settings, check_importable, check_pattern, in_files, to_path
+from estimator_trainer.common.commands.program import (
+    Settings,
+    check_importable,
+    check_pattern,
+    in_files,
+    read_predictions,
+    to_path,
+)
 from estimator_trainer.common.commands.report import naming_arguments
 from estimator_trainer.common.errors import RunError, UsageError, describe
-from estimator_trainer.common.inference import predicted_masks
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.inference.suspects import read as read_suspects
 from estimator_trainer.common.report import page
@@ -45,7 +50,6 @@ from estimator_trainer.common.report.notebook import Shown, ShownPath
 from estimator_trainer.common.runs import chosen_checkpoint, saved_flags
 from estimator_trainer.common.runs.decision import predictor_of
 from estimator_trainer.common.runs.report import mistakes_page, overview
-from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.history import History, read_history
 from estimator_trainer.common.storage.metrics import read_evaluations
@@ -144,10 +148,9 @@ def find_batch_size(
     data_dir = options.pop('data_dir', None)
     dataset, hparams = in_files(dataset, hparams, data_dir, target)
     check_importable(model, dataset, 'size')
-    with naming_arguments(), StopInProgram() as stop:
-        settings = Settings(output_dir, model, dataset, data_dir)
-        FLAGS, objects = settings.to_flags({'schedule': 'find_batch_size', 'hparams': hparams}, options)
-        return batch_size.run(trainer.SCRIPT, FLAGS, stop, objects)
+    settings = Settings(output_dir, model, dataset, data_dir)
+    with settings.asking({'schedule': 'find_batch_size', 'hparams': hparams}, options) as (FLAGS, objects, stop):
+        return batch_size.run(FLAGS, stop, objects)
 
 
 def compare(runs: str, best_metric: str | None = None) -> list[dict[str, Any]]:
@@ -384,18 +387,12 @@ class Run:
         Raises:
           UsageError, RunError: as for `evaluate`.
         """
-        return self._predict_all({'predict_split': split, 'checkpoint': checkpoint}, options)
+        return read_predictions(self._execute, {'predict_split': split, 'checkpoint': checkpoint}, options)
 
     def predict_files(self, pattern: str, checkpoint: str | None = None, **options: Any) -> list[dict[str, Any]]:
         """Predicts files of the dataset's kind, such as '*.png'; see `predict_split`. A bad example has an 'error'."""
         check_pattern(pattern)
-        return self._predict_all({'input': pattern, 'checkpoint': checkpoint}, options)
-
-    def _predict_all(self, fixed, options):
-        with tempfile.TemporaryDirectory() as directory:  # Which no other prediction uses.
-            given = {'predictions': os.path.join(directory, 'predictions.jsonl'), **options}
-            path = self._execute({'schedule': 'predict', **fixed}, given)['predictions']
-            return predicted_masks.read_lines(path, 'predictions' in options)
+        return read_predictions(self._execute, {'input': pattern, 'checkpoint': checkpoint}, options)
 
     @typing.overload
     def export(self, checkpoint: str | None = ..., format: str = ..., quantize: str | None = ..., **options: Any) -> str: ...
@@ -462,9 +459,8 @@ class Run:
           RunError: the record was changed; or a checkpoint, a result of training again, or the export differs.
         """
         fixed = {'schedule': 'verify', 'intervals': str(intervals), 'export': export and to_path('export', export)}
-        with naming_arguments(), StopInProgram() as stop:
-            FLAGS, objects = self._settings.to_flags(fixed, {})
-            return verification.run(trainer.SCRIPT, FLAGS, stop, objects)
+        with self._settings.asking(fixed) as (FLAGS, objects, stop):
+            return verification.run(processes.SCRIPT, FLAGS, stop, objects)
 
     def seen(self, step: int | str | None = None, record: str | None = None) -> dict[str, Any]:
         """Counts the training records that steps used, by epoch and class, or lists the steps that used one; trains nothing.
@@ -500,9 +496,8 @@ class Run:
         Raises:
           UsageError, RunError: the run has not come to the step, has no checkpoint before it, or its data is gone.
         """
-        with naming_arguments(), StopInProgram() as stop:
-            fixed = {'schedule': 'replay', 'step': str(step), 'replay_dir': directory}
-            FLAGS, objects = self._settings.to_flags(fixed, {})
+        fixed = {'schedule': 'replay', 'step': str(step), 'replay_dir': directory}
+        with self._settings.asking(fixed) as (FLAGS, objects, stop):
             return replay.run(FLAGS, stop, objects)
 
     def suspects(self, top: int | None = None, checkpoint: str | None = None) -> list[dict[str, Any]]:
@@ -525,18 +520,15 @@ class Run:
 
     def _execute(self, fixed, options, on_metrics=None):
         try:
-            with naming_arguments(), StopInProgram() as stop:
-                FLAGS, objects = self._settings.to_flags(fixed, options, on_metrics and _unchanged(on_metrics))
+            with self._settings.asking(fixed, options, on_metrics and _unchanged(on_metrics)) as (FLAGS, objects, stop):
                 return request.run(FLAGS, stop, None, objects)
         except _OfProgram as error:
             raise error.error from None
 
     @contextlib.contextmanager
     def _opened(self, fixed):
-        with naming_arguments(), StopInProgram() as stop:
-            FLAGS, objects = self._settings.to_flags(fixed, {})
-            with request.opened(FLAGS, objects, stop) as experiment:
-                yield experiment
+        with self._settings.asking(fixed) as (FLAGS, objects, stop), request.opened(FLAGS, objects, stop) as experiment:
+            yield experiment
 
 
 def _check_training(options, on_metrics):

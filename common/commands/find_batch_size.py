@@ -27,7 +27,7 @@ _SECONDS = 50.0  # After which no further size is tried.
 _MOST = 2**20
 
 
-def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objects) -> dict[str, Any]:
+def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objects) -> dict[str, Any]:
     """Tries sizes, prints their table, and returns the fastest and the largest that fits into memory.
 
     Raises:
@@ -45,8 +45,8 @@ def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: 
     with tempfile.TemporaryDirectory() as directory:
         build.save(params, path := os.path.join(directory, 'hparams.json'))
         given.append(f'--hparams_set={path}')
-        with forks.make_server([script, 'batch_trials']) or contextlib.nullcontext() as server:
-            begin = starter([script, 'batch_trials'], (), server)
+        with forks.make_server(['batch_trials']) or contextlib.nullcontext() as server:
+            begin = starter(['batch_trials'], (), server)
 
             def try_size(size):
                 return _try(begin, directory, size, given, free, stop)

@@ -39,11 +39,10 @@ def are_asked_for(FLAGS: absl_flags.FlagValues) -> bool:
     return bool(FLAGS.folds or folds.load(flags.output_dir(FLAGS)))
 
 
-def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, hparams: Mapping[str, Any]) -> dict[str, Any]:
+def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, hparams: Mapping[str, Any]) -> dict[str, Any]:
     """Trains folds, or predicts with all of them or exports them, and returns the result.
 
     Args:
-      script: trainer.py, which the folds run.
       hparams: those of a Python program, with values of their types.
 
     Raises:
@@ -66,7 +65,7 @@ def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, hparams: 
     _check(FLAGS, directory, objects)
     if FLAGS.schedule == 'dry_run':
         return _dry_run(FLAGS, stop, objects)
-    return _train(script, FLAGS, directory, stop, objects)
+    return _train(FLAGS, directory, stop, objects)
 
 
 def _take(FLAGS, saved):
@@ -102,7 +101,7 @@ def _dry_run(FLAGS, stop, objects):
     return request.run(FLAGS, stop, None, objects)
 
 
-def _train(script, FLAGS, directory, stop, objects):
+def _train(FLAGS, directory, stop, objects):
     if not FLAGS.overwrite:
         folds.check_count(directory, FLAGS.folds)
     _, dataset, params = request.load(FLAGS, objects)
@@ -116,8 +115,8 @@ def _train(script, FLAGS, directory, stop, objects):
         folds.save(directory, FLAGS.folds, {**params, **same}, _kept(FLAGS), objects.hparams)
         given = [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}']
         given += flags.arguments(FLAGS, but_for=Trait.SET_IN_TRIALS | Trait.NOT_IN_TRIALS)
-        with forks.make_server([script, 'trials', 'ending']) or contextlib.nullcontext() as server:
-            folds.FoldRunner(starter([script], (), server), given, params, directory, FLAGS.folds).train(FLAGS.jobs, stop)
+        with forks.make_server(['trials', 'ending']) or contextlib.nullcontext() as server:
+            folds.FoldRunner(starter([], (), server), given, params, directory, FLAGS.folds).train(FLAGS.jobs, stop)
         results = read_results(directory, FLAGS.folds)
         fold_table.save(results, directory)
         for line in fold_table.to_lines(results):

@@ -8,8 +8,6 @@ folds.predict(rows)
 """
 
 from collections.abc import Mapping, Sequence
-import os
-import tempfile
 import threading
 import types
 from typing import Any
@@ -21,10 +19,16 @@ import numpy as np
 from estimator_trainer.common.commands import api, trainer
 from estimator_trainer.common.commands import flags as command_flags
 from estimator_trainer.common.commands import folds as commands
-from estimator_trainer.common.commands.program import Settings, check_importable, check_pattern, in_files, to_path
+from estimator_trainer.common.commands.program import (
+    Settings,
+    check_importable,
+    check_pattern,
+    in_files,
+    read_predictions,
+    to_path,
+)
 from estimator_trainer.common.commands.report import naming_arguments
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.inference import predicted_masks
 from estimator_trainer.common.inference.ensemble import average
 from estimator_trainer.common.inference.suspects import read as read_suspects
 from estimator_trainer.common.stop import StopInProgram
@@ -68,10 +72,9 @@ def train_folds(
     if not folds:
         raise UsageError('folds=0 divides nothing: give 2 or more, or call train()')
     settings = Settings(output_dir, model, dataset, data_dir)
-    with naming_arguments(), StopInProgram() as stop:
-        FLAGS, objects = settings.to_flags({'hparams': hparams, 'folds': folds, 'jobs': jobs}, options)
+    with settings.asking({'hparams': hparams, 'folds': folds, 'jobs': jobs}, options) as (FLAGS, objects, stop):
         trainer.check_command(FLAGS)
-        commands.run(trainer.SCRIPT, FLAGS, stop, objects.hparams)
+        commands.run(FLAGS, stop, objects.hparams)
     return Folds(settings.output_dir)
 
 
@@ -138,36 +141,30 @@ class Folds:
     def predict_files(self, pattern: str, checkpoint: str | None = None, **options: Any) -> list[dict[str, Any]]:
         """Returns the mean predictions for files of the dataset's kind; the rest is as for `Run.predict_files`."""
         check_pattern(pattern)
-        return self._predict_all({'input': pattern, 'checkpoint': checkpoint}, options)
+        return read_predictions(self._execute, {'input': pattern, 'checkpoint': checkpoint}, options)
 
     def predict_split(self, split: str = 'eval', checkpoint: str | None = None, **options: Any) -> list[dict[str, Any]]:
         """Returns the predictions of a split: each example of eval by the fold that evaluates it, others by the mean of all.
 
         Arguments, result and errors as for `Run.predict_split`.
         """
-        return self._predict_all({'predict_split': split, 'checkpoint': checkpoint}, options)
+        return read_predictions(self._execute, {'predict_split': split, 'checkpoint': checkpoint}, options)
 
     def export(self, checkpoint: str | None = None, **options: Any) -> str:
         """Exports a SavedModel with all models, which gives their mean predictions, and returns its directory.
 
         Arguments and errors as for `Run.export`.
         """
-        return self._execute({'schedule': 'export', 'checkpoint': checkpoint, **options})['export']
+        return self._execute({'schedule': 'export', 'checkpoint': checkpoint}, options)['export']
 
     def suspects(self, top: int | None = None, checkpoint: str | None = None) -> list[dict[str, Any]]:
         """Lists the training examples that are probably labeled wrongly, by the fold that has not trained on each.
 
         Arguments, result and errors as for `Run.suspects`; no margins are needed.
         """
-        return read_suspects(self._execute({'schedule': 'suspects', 'top': top, 'checkpoint': checkpoint})['suspects'])
+        return read_suspects(self._execute({'schedule': 'suspects', 'top': top, 'checkpoint': checkpoint}, {})['suspects'])
 
-    def _predict_all(self, fixed, options):
-        with tempfile.TemporaryDirectory() as directory:
-            given = {'predictions': os.path.join(directory, 'predictions.jsonl'), **options}
-            path = self._execute({'schedule': 'predict', **fixed, **given})['predictions']
-            return predicted_masks.read_lines(path, 'predictions' in options)
-
-    def _execute(self, given):
+    def _execute(self, fixed, options):
         with naming_arguments(), StopInProgram() as stop:
-            FLAGS = command_flags.from_values({'output_dir': self.output_dir, **given})
+            FLAGS = command_flags.from_values({'output_dir': self.output_dir, **fixed, **options})
             return commands.predict_or_export(FLAGS, self.output_dir, self._count, stop)

@@ -1,8 +1,10 @@
 """What a Python program gives for a run, as flags and objects of a request."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
 import os
 import re
+import tempfile
 import types
 from typing import Any
 
@@ -11,13 +13,16 @@ import numpy as np
 
 from estimator_trainer.common.cluster import tf_config
 from estimator_trainer.common.commands import flags, frames, request
+from estimator_trainer.common.commands.report import naming_arguments
 from estimator_trainer.common.errors import UsageError, check_utf8, describe, show
 from estimator_trainer.common.files import dumps
+from estimator_trainer.common.inference import predicted_masks
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import Options, names_with
 from estimator_trainer.common.paths import absolute, expand
 from estimator_trainer.common.plugins import module_check
 from estimator_trainer.common.processes import check_not_forked
+from estimator_trainer.common.stop import StopInProgram
 
 
 class Settings:
@@ -53,10 +58,11 @@ class Settings:
         data_dir = None if data_dir is None else _absolute('data_dir', data_dir)
         self._flags = {**names, 'data_dir': data_dir, 'output_dir': self.output_dir}
 
-    def to_flags(
-        self, fixed: Mapping[str, Any], options: Mapping[str, Any], on_metrics: Any = None
-    ) -> tuple[absl_flags.FlagValues, request.Objects]:
-        """Returns the flags and the objects of a request.
+    @contextlib.contextmanager
+    def asking(
+        self, fixed: Mapping[str, Any], options: Mapping[str, Any] = types.MappingProxyType({}), on_metrics: Any = None
+    ) -> Iterator[tuple[absl_flags.FlagValues, request.Objects, StopInProgram]]:
+        """Yields the flags and the objects of a request, and what stops it; errors in the block name arguments, not flags.
 
         Args:
           fixed: flags that the program cannot choose; None for those that are not given.
@@ -66,6 +72,10 @@ class Settings:
         Raises:
           UsageError: an option is wrong.
         """
+        with naming_arguments(), StopInProgram() as stop:
+            yield (*self._to_flags(fixed, options, on_metrics), stop)
+
+    def _to_flags(self, fixed, options, on_metrics):
         check_not_forked()
         tf_config.refuse(os.environ, 'a Python program')
         for name in options:
@@ -84,6 +94,20 @@ class Settings:
         if isinstance(values.get('override_hparams'), Mapping):
             values['override_hparams'] = ','.join(f'{name}={_text(v)}' for name, v in values['override_hparams'].items())
         return flags.from_values(values), request.Objects(**self._objects, hparams=hparams, on_metrics=on_metrics)
+
+
+def read_predictions(
+    execute: Callable[..., Mapping[str, Any]], fixed: Mapping[str, Any], options: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Returns the predictions of the schedule predict, a dict per example; masks as arrays, unless `options` has predictions.
+
+    Args:
+      execute: function from fixed flags and chosen options to the result of a schedule.
+    """
+    with tempfile.TemporaryDirectory() as directory:  # Which no other prediction uses.
+        given = {'predictions': os.path.join(directory, 'predictions.jsonl'), **options}
+        path = execute({'schedule': 'predict', **fixed}, given)['predictions']
+        return predicted_masks.read_lines(path, 'predictions' in options)
 
 
 def in_files(

@@ -158,20 +158,15 @@ def _tell_of_sets(FLAGS, model, dataset):
             tf.logging.info('The set of %s is not used: --hparams_set=%s gives its values.', used_by, name)
 
 
-def launch(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
-    """Runs the schedule that the flags select and returns the result.
-
-    Args:
-      script: trainer.py, which the tasks of a local cluster run.
-      FLAGS: of trainer.py.
-    """
+def launch(FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
+    """Runs the schedule that the flags of trainer.py select, in a cluster if there is one, and returns the result."""
     processes.prepare_restart(['--nooverwrite'], os.environ)  # The run has begun then.
     local_cluster = local.end_with_launcher(os.environ)
     cluster = None if FLAGS.local_cluster else tf_config.read(os.environ)
     if not cluster:
         saved_run.take_local_cluster(FLAGS, output_dir(FLAGS))
     if FLAGS.local_cluster:
-        return _run_local_cluster(script, FLAGS, stop)
+        return _run_local_cluster(FLAGS, stop)
     if FLAGS.min_tasks:
         membership.check_config(FLAGS.min_tasks, cluster)
     try:
@@ -182,12 +177,12 @@ def launch(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str
         raise
 
 
-def _run_local_cluster(script, FLAGS, stop):
+def _run_local_cluster(FLAGS, stop):
     tf_config.refuse(os.environ, '--local_cluster')
     directory = output_dir(FLAGS)
     load(FLAGS, run=saved_run.take(FLAGS, directory))  # Finds most mistakes before any task starts.
     run_dir.ensure_writable(directory)
-    command, counts = [script, *arguments(FLAGS, but_for=Trait.LAUNCHER)], local_tasks.parse(FLAGS.local_cluster)
+    command, counts = [processes.SCRIPT, *arguments(FLAGS, but_for=Trait.LAUNCHER)], local_tasks.parse(FLAGS.local_cluster)
     if FLAGS.overwrite:
         with start_over.locked(directory, to_options(FLAGS)):
             if run_files.is_run(directory):

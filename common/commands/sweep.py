@@ -86,7 +86,7 @@ def run(FLAGS: absl_flags.FlagValues, stop: 'StopOnSignal', server: forks.Server
     """Runs the remaining trials and returns the result."""
     request = load_request()
     space = request.read_space(FLAGS.space)
-    result, _ = request.run(trainer.SCRIPT, FLAGS, stop, server, space, f'--space={FLAGS.space}')
+    result, _ = request.run(FLAGS, stop, server, space, f'--space={FLAGS.space}')
     logging.getLogger('tensorflow').info(
         'To see the trials side by side, and which hyper-parameters matter: --schedule=compare --runs=%s',
         shlex.quote(flags.output_dir(FLAGS, DEFAULT_DIR)),
@@ -96,7 +96,7 @@ def run(FLAGS: absl_flags.FlagValues, stop: 'StopOnSignal', server: forks.Server
 
 def trials_server() -> forks.Server | None:
     """Returns the server that forks trials; None if this system has no forks. It imports TensorFlow while this process does."""
-    return forks.make_server([trainer.SCRIPT, 'trials'])
+    return forks.make_server(['trials'])
 
 
 def load_request() -> Any:

@@ -16,13 +16,11 @@ from typing import Any
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
-from estimator_trainer.common.commands import flags, trainer
+from estimator_trainer.common.commands import flags
 from estimator_trainer.common.commands.program import Settings, check_importable, in_files, to_python
-from estimator_trainer.common.commands.report import naming_arguments
 from estimator_trainer.common.commands.sweep import DEFAULT_DIR, SweepOptions, check_trial_flags, load_request, trials_server
 from estimator_trainer.common.errors import RunError, UsageError, describe, show
 from estimator_trainer.common.files import dumps
-from estimator_trainer.common.stop import StopInProgram
 
 
 def sweep(
@@ -63,8 +61,7 @@ def sweep(
     check_importable(model, dataset, 'trial')
     settings = Settings(output_dir, model, dataset, data_dir, DEFAULT_DIR)
     server = trials_server()
-    with naming_arguments(), StopInProgram() as stop, server or contextlib.nullcontext():
-        FLAGS, objects = settings.to_flags({'hparams': hparams}, options)
+    with server or contextlib.nullcontext(), settings.asking({'hparams': hparams}, options) as (FLAGS, objects, stop):
         flags.define(FLAGS, SweepOptions)
         for name, value in (('sampler', sampler), ('trials', trials), ('seeds', seeds), ('jobs', jobs)):
             flags.set_value(FLAGS, name, to_python(value))
@@ -74,7 +71,7 @@ def sweep(
             values, origin = request.read_space(os.fspath(space)), f'space={space}'
         else:
             values, origin = _values(space), 'space'
-        result, table = request.run(trainer.SCRIPT, FLAGS, stop, server, values, origin, objects.hparams)
+        result, table = request.run(FLAGS, stop, server, values, origin, objects.hparams)
     return Sweep(settings.output_dir, result, table)
 
 

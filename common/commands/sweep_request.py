@@ -35,7 +35,6 @@ def read_space(path: str) -> dict[str, Any]:
 
 
 def run(
-    script: str,
     FLAGS: flags.FlagValues,
     stop: StopOnSignal,
     server: forks.Server | None,
@@ -46,7 +45,6 @@ def run(
     """Runs the remaining trials and returns the result and the table of all, see `common.sweep.search.search`.
 
     Args:
-      script: trainer.py, run by trials.
       FLAGS: of sweep.py.
       server: forks trials; None if this system has no forks.
       values: of the space, as in JSON.
@@ -58,7 +56,6 @@ def run(
     objective = parse_objective(FLAGS.best_metric or 'loss:min')
     space = _make_space(FLAGS, values, origin, params, hparams)
     trial_runner = TrialRunner(
-        script,
         [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *arguments(FLAGS, but_for=Trait.SET_IN_TRIALS)],
         params,
         output_dir(FLAGS, DEFAULT_DIR),

@@ -1,11 +1,11 @@
 """Trains a model on a dataset, evaluates it, predicts with it and exports it: python trainer.py --help"""
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 import estimator_trainer
+from estimator_trainer.common import processes
 from estimator_trainer.common.commands import command, compare, status
 from estimator_trainer.common.commands.flags import check, check_names, define, output_dir, to_options
 from estimator_trainer.common.errors import UsageError, check_all
@@ -14,8 +14,6 @@ from estimator_trainer.common.plugins.module_list import list_modules
 
 if TYPE_CHECKING:
     from estimator_trainer.common.stop import StopOnSignal
-
-SCRIPT = os.path.join(os.path.dirname(estimator_trainer.__file__), '__main__.py')  # The script of child processes.
 
 
 def help_text(FLAGS: flags.FlagValues, doc: str | None = __doc__) -> str:
@@ -57,16 +55,16 @@ def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> Any:
         if not tf.io.gfile.exists(f'{FLAGS.checkpoint}.index'):
             raise UsageError(f'--checkpoint={FLAGS.checkpoint}: there is neither a checkpoint nor an export')
     if folds.are_asked_for(FLAGS):
-        return folds.run(SCRIPT, FLAGS, stop, {})
+        return folds.run(FLAGS, stop, {})
     if FLAGS.schedule in ('replay', 'verify'):
         rerun.warn_of_ignored(FLAGS)
     if FLAGS.schedule == 'replay':
         return replay.run(FLAGS, stop, request.Objects())
     if FLAGS.schedule == 'find_batch_size':
-        return find_batch_size.run(SCRIPT, FLAGS, stop, request.Objects())
+        return find_batch_size.run(FLAGS, stop, request.Objects())
     if FLAGS.schedule == 'verify':
-        return verify.to_text(verify.run(SCRIPT, FLAGS, stop))
-    return request.launch(SCRIPT, FLAGS, stop)
+        return verify.to_text(verify.run(processes.SCRIPT, FLAGS, stop))
+    return request.launch(FLAGS, stop)
 
 
 def main(argv: list[str]) -> int:

@@ -124,8 +124,8 @@ def can_fork() -> bool:
 
 
 def make_server(arguments: Sequence[str]) -> Server | None:
-    """Returns a `Server` of a script and its arguments; None if this system has no forks."""
-    return Server(arguments) if can_fork() else None
+    """Returns a `Server` of the trainer with arguments; None if this system has no forks."""
+    return Server([processes.SCRIPT, *arguments]) if can_fork() else None
 
 
 def serve(outlive: bool = False) -> list[str] | None:

@@ -59,7 +59,7 @@ def search(
         raise UsageError(f'--output_dir={output_dir} is the output_dir of a run: choose another')
     sharing = Sharing(output_dir, array_task)
     with sharing.lock() as descriptors:
-        trial_runner = dataclasses.replace(trial_runner, start_trainer=starter([trial_runner.script], descriptors, server))
+        trial_runner = dataclasses.replace(trial_runner, start_trainer=starter([], descriptors, server))
         trial_runner.check(stop)
         # Otherwise, a resumed study would sample the same values again, and each task those of the others.
         seed = (seed + _SEED_STEP * (int(array_task) + 1)) % 2**32 if array_task else seed

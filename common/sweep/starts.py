@@ -19,10 +19,12 @@ def starter(command: Sequence[str], locks: Sequence[int], server: forks.Server |
     Where there are GPUs, libraries may have state that a fork breaks.
 
     Args:
-      command: of a new process, without flags: the trainer's path, and perhaps what the server serves.
+      command: the trainer's, which the server serves, if any.
       locks: file descriptors that every process keeps open.
       server: of forks; None if this system has none.
     """
     if server and not tf.config.list_physical_devices('GPU'):
         return functools.partial(server.start, pass_fds=locks)
-    return lambda flags, path: processes.start([*command, *flags], path, stdout=subprocess.DEVNULL, pass_fds=locks)
+    return lambda flags, path: processes.start(
+        [processes.SCRIPT, *command, *flags], path, stdout=subprocess.DEVNULL, pass_fds=locks
+    )

@@ -29,12 +29,11 @@ class TrialRunner:
     """Starts the runs of trials, one for each seed, and reads their results.
 
     A trial has the directory trial-NUMBER in the sweep's output_dir. That is the output_dir of its run; with several seeds, it
-    has an output_dir for each, seed-SEED. script is the trainer's path, flags are passed to all runs, params are the
+    has an output_dir for each, seed-SEED. flags are passed to all runs, params are the
     hyper-parameters that a trial's values override; split and objective select the metric; num_seeds is the number of runs,
     with the seed of params and the following ones; start_trainer is set by `search`.
     """
 
-    script: str
     flags: Sequence[str]
     params: Mapping[str, Any]
     output_dir: str

@@ -16,8 +16,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import records as command_line
-from estimator_trainer.common.commands.trainer import SCRIPT
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.processes import SCRIPT
 from estimator_trainer.common.records import conversion, groups, manifest, records, shards, tfrecord, verified
 from estimator_trainer.common.records.elements import elements
 from tests import forked

@@ -18,9 +18,10 @@ from tests.shared import POLYNOMIAL, ROOT
 FAKE = os.path.join(ROOT, 'tests', 'sweep', 'fake_trainer.py')
 SWEEP = f"""
 import sys
-from estimator_trainer.common.commands import sweep, trainer
+from estimator_trainer.common import processes
+from estimator_trainer.common.commands import sweep
 
-trainer.SCRIPT = {FAKE!r}
+processes.SCRIPT = {FAKE!r}
 sys.exit(sweep.main(['sweep.py', *sys.argv[1:]]))
 """
 

@@ -15,7 +15,7 @@ from optuna.trial import TrialState
 import pytest
 
 from estimator_trainer.common import processes
-from estimator_trainer.common.commands import sweep, sweep_request, trainer, trials
+from estimator_trainer.common.commands import sweep, sweep_request, trials
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
@@ -29,7 +29,7 @@ from tests.cluster.tasks import TINY, tf_config, wait_until
 from tests.shared import POLYNOMIAL, ROOT, read_weights, rows
 
 RATES = {'learning_rate': {'low': 1e-4, 'high': 0.5, 'log': True}}
-FAKE, TRAINER = os.path.join(ROOT, 'tests', 'sweep', 'fake_trainer.py'), trainer.SCRIPT
+FAKE, TRAINER = os.path.join(ROOT, 'tests', 'sweep', 'fake_trainer.py'), processes.SCRIPT
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def search(command, execute, monkeypatch):
     monkeypatch.setattr(subprocess, 'Popen', forked.Popen)
 
     def call(space, *flags, script=FAKE):
-        monkeypatch.setattr(trainer, 'SCRIPT', script)
+        monkeypatch.setattr(processes, 'SCRIPT', script)
         return execute(sweep.main, command(space, *flags))
 
     return call
@@ -155,8 +155,8 @@ def test_a_bad_trial_is_pruned(search, tmp_path):
 
 def test_a_sweep_waits_for_the_trials_of_a_killed_one(command, search, tmp_path):
     flags = [{'learning_rate': [0.25]}, '--trials=1', '--freeze=waits']
-    code = f'import sys; sys.path.insert(0, {ROOT!r}); from estimator_trainer.common.commands import sweep, trainer; '
-    code += f'trainer.SCRIPT = {FAKE!r}; '
+    code = f'import sys; sys.path.insert(0, {ROOT!r}); from estimator_trainer.common import processes; '
+    code += f'from estimator_trainer.common.commands import sweep; processes.SCRIPT = {FAKE!r}; '
     arguments = [sys.executable, '-c', f'{code}sweep.main(sys.argv)', *command(*flags)[1:]]
     process = forked.Popen(arguments, stderr=subprocess.DEVNULL)
     wait_until((tmp_path / 'output' / 'trial-0' / 'metrics.csv').exists)
@@ -218,7 +218,7 @@ def test_a_sweep_leaves_directories_of_other_runs_alone(search, run, tmp_path):
 
 def test_a_trial_resumes_with_the_hyper_parameters_that_its_data_has_set(tmp_path):
     params = HParams({'seed': 1, 'learning_rate': 0.5, 'num_classes': 0, 'task': ''})
-    runner = TrialRunner('trainer.py', [], params, str(tmp_path), 'eval', Objective('loss', False), 1, mock.Mock())
+    runner = TrialRunner([], params, str(tmp_path), 'eval', Objective('loss', False), 1, mock.Mock())
     path = tmp_path / 'trial-0' / 'hparams.json'
 
     def start(**chosen):

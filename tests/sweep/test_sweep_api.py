@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import estimator_trainer
-from estimator_trainer.common.commands import trainer
+from estimator_trainer.common import processes
 from estimator_trainer.common.errors import RunError, UsageError
 from tests import forked
 from tests.cluster import tiny_data
@@ -19,7 +19,7 @@ from tests.shared import ROOT, refused, rows
 def search(tmp_path, monkeypatch):
     """Calls sweep(space, ...) on the polynomial, with tests/sweep/fake_trainer.py."""
     monkeypatch.setattr(subprocess, 'Popen', forked.Popen)
-    monkeypatch.setattr(trainer, 'SCRIPT', os.path.join(ROOT, 'tests', 'sweep', 'fake_trainer.py'))
+    monkeypatch.setattr(processes, 'SCRIPT', os.path.join(ROOT, 'tests', 'sweep', 'fake_trainer.py'))
     options = {'model': 'polynomial', 'dataset': 'polynomial', 'output_dir': tmp_path / 'output', 'train_steps': 20}
     return lambda space, **changes: estimator_trainer.sweep(space, **{**options, **changes})
 
