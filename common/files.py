@@ -1,10 +1,12 @@
 """Files, local or on TensorFlow's file systems: atomic writes, JSON, and the identity of a file."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 import contextlib
+import csv
 import errno
 import fcntl
 import hashlib
+import io
 import json
 import math
 import os
@@ -133,6 +135,13 @@ def sha256_of(path: str) -> str:
 def write_json(path: str, value: Any) -> None:
     """Writes a value atomically as indented JSON, as `dumps` formats it."""
     write(path, dumps(value, indent=2) + '\n')
+
+
+def write_csv(path: str, rows: Iterable[Iterable[Any]]) -> None:
+    """Writes rows of cells atomically as CSV; None is an empty cell."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator='\n').writerows(rows)
+    write(path, text.getvalue())
 
 
 def dumps(value: Any, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> str:

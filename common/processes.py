@@ -15,7 +15,7 @@ import traceback
 from typing import Any
 
 import estimator_trainer
-from estimator_trainer.common.errors import RunError, print_error
+from estimator_trainer.common.errors import RunError, UsageError, print_error
 
 SCRIPT = os.path.join(os.path.dirname(estimator_trainer.__file__), '__main__.py')  # The trainer, for child processes.
 
@@ -32,6 +32,11 @@ _runs_tensorflow: int | None = None  # The process that does.
 def was_stopped(code: int) -> bool:
     """Whether an exit code is that of a run stopped by a signal."""
     return code in _STOPPED
+
+
+def error_of(code: int) -> type[UsageError | RunError]:
+    """Returns the type of the error that a trainer's exit code other than 0 stands for."""
+    return UsageError if code == 2 else RunError
 
 
 def start(

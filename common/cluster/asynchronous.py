@@ -3,16 +3,16 @@
 from collections.abc import Callable, Mapping
 import contextlib
 import json
+import math
 import time
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.asynchronous_hooks import StopAsynchronous, WaitingScaffold
-from estimator_trainer.common.cluster.deadline import StepDeadline
+from estimator_trainer.common.cluster.hooks import StepDeadline
 from estimator_trainer.common.cluster.members import check_alike
 from estimator_trainer.common.cluster.notices import GOING_ON, Notices
-from estimator_trainer.common.cluster.placement import LeastLoaded
 from estimator_trainer.common.cluster.probe import ANSWERS, SILENT
 from estimator_trainer.common.cluster.task import Task, TrainerTask, make_session_config
 from estimator_trainer.common.cluster.tf_config import PS, ClusterConfig
@@ -119,6 +119,22 @@ class AsynchronousTask(TrainerTask):
                 for name, addresses in zip(self._names[self.count :], session.run(notices.clusters)):
                     check_alike(name, {'TF_CONFIG': addresses.decode()}, self.name, self._cluster)
                 return self.wait_until(lambda: session.run(fetched), 'chief has not started')
+
+
+class LeastLoaded:
+    """A strategy for tf.train.replica_device_setter: the server with the fewest bytes so far gets the next variable.
+
+    All tasks create the same variables in the same order, so they agree.
+    """
+
+    def __init__(self, num_servers: int):
+        self._bytes = [0] * num_servers
+
+    def __call__(self, op: tf.Operation) -> int:
+        server = self._bytes.index(min(self._bytes))
+        shape = tf.TensorShape(op.get_attr('shape'))
+        self._bytes[server] += math.prod(shape.as_list()) * tf.as_dtype(op.get_attr('dtype')).size
+        return server
 
 
 class ParameterServer(Task):

@@ -4,8 +4,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.cluster.hooks import OneSession
 from estimator_trainer.common.cluster.notices import CHIEF_STOPS, GOING_ON, Notices
-from estimator_trainer.common.cluster.one_session import OneSession
 from estimator_trainer.common.stop import StopOnSignal
 
 

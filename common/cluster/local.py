@@ -100,7 +100,7 @@ def rehearse(command: Sequence[str], counts: Mapping[str, int], stop: StopOnSign
             code = stop.wait_for(process)
         if code:
             cause = processes.cause(log, code).removeprefix('trainer.py: ')
-            raise (UsageError if code == 2 else RunError)(cause)
+            raise processes.error_of(code)(cause)
 
 
 def share_gpus(num_tasks: int, num_gpus: int, visible: str) -> list[dict[str, str]]:

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.agreement import CompareWeights
 from estimator_trainer.common.cluster.collectives import Collectives
-from estimator_trainer.common.cluster.deadline import StepDeadline
+from estimator_trainer.common.cluster.hooks import StepDeadline
 from estimator_trainer.common.cluster.members import check_alike
 from estimator_trainer.common.cluster.synchronous_hooks import EndTogether, SharedScaffold, StepMeans, StopTogether
 from estimator_trainer.common.cluster.task import Restart, TrainerTask, make_session_config

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.agreement import own_variables
 from estimator_trainer.common.cluster.collectives import Collectives
-from estimator_trainer.common.cluster.one_session import OneSession
+from estimator_trainer.common.cluster.hooks import OneSession
 from estimator_trainer.common.cluster.training_task import Means
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.stop import StopOnSignal

@@ -25,6 +25,9 @@ class Watch:
       members: for the messages.
       timeout: seconds after which a silent task or an unfinished step counts as failed.
       on_loss: called in its own thread, every second until `stop`, as a new wait may have begun since.
+
+    Attributes:
+      sightings: what has been seen.
     """
 
     def __init__(self, members: Members, timeout: float, on_loss: Callable[[], None]):
@@ -33,7 +36,7 @@ class Watch:
         self._has_told = False  # Of an outage.
         self._timeout = timeout
         self._on_loss = on_loss
-        self._sightings = Sightings()
+        self.sightings = Sightings()
         self._lock = threading.Lock()
         self._step_start = 0.0
         self._deadline = math.inf
@@ -54,7 +57,7 @@ class Watch:
         """Notes that all tasks have run a step, for which `set_deadline` was called. It removes the limit."""
         with self._lock:
             now = time.monotonic()
-            self._sightings.complete_step(now, now - self._step_start)
+            self.sightings.complete_step(now, now - self._step_start)
         self._deadline = math.inf
 
     @property
@@ -62,18 +65,13 @@ class Watch:
         """Whether the deadline has passed."""
         return time.monotonic() > self._deadline
 
-    @property
-    def sightings(self) -> Sightings:
-        """What has been seen."""
-        return self._sightings
-
     def look(self, addresses: Collection[str]) -> Sightings:
         """Asks the tasks at these addresses, and returns what has been seen."""
         asked = time.monotonic()
         states = probe_all(addresses)
         with self._lock:
-            self._sightings.see(states, asked, time.monotonic())
-        return self._sightings
+            self.sightings.see(states, asked, time.monotonic())
+        return self.sightings
 
     def stop(self) -> None:
         """Ends the watch and waits for `on_loss`: a thread still in TensorFlow would abort the process at exit."""
@@ -83,15 +81,15 @@ class Watch:
 
     def is_failing(self) -> bool:
         """Whether a task is lost or silent, or the step exceeds its deadline. Asks the tasks if no steps complete."""
-        is_quiet = self._sightings.is_quiet(time.monotonic())
+        is_quiet = self.sightings.is_quiet(time.monotonic())
         has_loss = not is_quiet and self.look(self._addresses).has_loss(time.monotonic(), self._timeout)
         self._tell_of_outage()
         return has_loss or time.monotonic() > self._deadline + _GRACE_SECONDS
 
     def _tell_of_outage(self):
-        is_cut_off = self._sightings.is_long_cut_off(time.monotonic())
+        is_cut_off = self.sightings.is_long_cut_off(time.monotonic())
         if is_cut_off and not self._has_told:
-            culprits = self._members.describe_troubles(self._sightings.culprits())
+            culprits = self._members.describe_troubles(self.sightings.culprits())
             tf.logging.warning('%s; waiting for up to %g seconds (--cluster_timeout).', culprits, self._timeout)
         self._has_told = is_cut_off
 

@@ -10,9 +10,7 @@ import tempfile
 import time
 from typing import Any
 
-from estimator_trainer.common import processes
 from estimator_trainer.common.commands import command, flags, trials
-from estimator_trainer.common.sweep import forks
 
 _WARM_STEPS, _SECONDS = 3, 2.0
 
@@ -20,14 +18,9 @@ _WARM_STEPS, _SECONDS = 3, 2.0
 def main(argv: list[str]) -> int:
     """Serves forks until its parent ends, or runs one trial: LIMIT (bytes of data, or 0), FILE, SIZE, flags of trainer.py."""
     command.import_tensorflow()
-    arguments: list[str] | None = argv[1:]
-    if not arguments:
-        trials.import_all()
-        arguments = forks.serve()
-        if arguments is None:
-            return 0
-        trials.draw_own_numbers()
-        processes.keep_objects()
+    arguments = argv[1:] or trials.serve()
+    if arguments is None:
+        return 0
     limit, path, size, *given = arguments
     sys.argv[:] = ['trainer.py', *given]
     measure = functools.partial(_measure, limit=int(limit), path=path, size=int(size))

@@ -98,21 +98,18 @@ def _check_flag(FLAGS, name, entry):
         raise UsageError(f'--{name} requires --schedule={" or ".join(entry.schedules)}, not {FLAGS.schedule}')
     if flag.value and entry.requires and not FLAGS[entry.requires].value:
         raise UsageError(f'--{name} requires --{entry.requires}')
+    for other in [FLAGS[other] for other in entry.excludes] if flag.value else ():
+        if other.present and other.value:
+            raise UsageError(f'{flag.serialize()} excludes {other.serialize()}: give one of the two')
     _check_value(name, flag.value, entry)
-    if name in ('predict_split', 'eval_splits') and FLAGS.input and flag.present:
-        raise UsageError(f'--input={FLAGS.input} excludes {flag.serialize()}: give one of the two')
     if name == 'runs' and FLAGS.schedule == 'compare' and not flag.value:
         raise UsageError("--schedule=compare needs --runs, a pattern of output_dirs, such as --runs='output/mnist/*'")
-    if name == 'runs' and flag.value and FLAGS['output_dir'].present:
-        raise UsageError(f'--runs={FLAGS.runs} excludes {FLAGS["output_dir"].serialize()}: give one of the two')
     if name == 'overwrite' and flag.value and FLAGS.from_step is not None:
         raise UsageError('--overwrite starts over, and --from_step goes on from a checkpoint: give one of the two')
     if name == 'debug_numerics' and flag.value and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics is incompatible with --schedule=export: the checks would become part of the model')
     if name == 'quantize' and flag.value and {*FLAGS.format} <= {'saved_model'}:
         raise UsageError(f'--quantize={flag.value} makes ONNX and TFLite files smaller: add --format=onnx or --format=tflite')
-    if name == 'folds' and flag.value and FLAGS.local_cluster:
-        raise UsageError(f'--folds={flag.value} excludes --local_cluster={FLAGS.local_cluster}: give one of the two')
     if name == 'local_cluster' and flag.value:
         counts = local_tasks.parse(flag.value)
         if FLAGS.min_tasks:

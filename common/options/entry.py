@@ -53,6 +53,7 @@ class Flag:
       default_text: the meaning of the default None.
       schedules: those that accept the flag; () for all.
       requires: another flag that must be given, too.
+      excludes: other flags that must not be given, too.
       check: raises UsageError if a value that is not empty is wrong.
       traits: see `Trait`.
       short_name: a letter.
@@ -65,6 +66,7 @@ class Flag:
     default_text: str = ''
     schedules: Sequence[str] = ()
     requires: str = ''
+    excludes: Sequence[str] = ()
     check: Callable[[Any], Any] | None = None
     traits: Trait = Trait(0)
     short_name: str | None = None

@@ -83,6 +83,7 @@ class Options:
         'output, or the output_dir of a sweep.',
         default_text='output_dir',
         schedules=('status', 'compare'),
+        excludes=('output_dir',),
         traits=PATH | COMMAND_LINE | NOT_IN_TRIALS,
     )
     watch: bool = flag(
@@ -141,6 +142,7 @@ class Options:
         group='Folds',
         bounds=(0, MAX_DEVICES),
         schedules=_STOPPING,
+        excludes=('local_cluster',),
         traits=LAUNCHER | NOT_IN_TRIALS,
     )
     jobs: int = flag(
@@ -370,6 +372,7 @@ class Options:
         "Files to predict or evaluate, of the kind that the dataset reads, such as --input='*.png'; or folders of such files.",
         group='Prediction',
         schedules=('predict', 'evaluate'),
+        excludes=('predict_split', 'eval_splits'),
         traits=PATH | NOT_IN_TRIALS,
     )
     predict_split: str = flag(

@@ -1,7 +1,5 @@
 """The schedule that finds a learning rate; see common/runs/schedules.py."""
 
-import csv
-import io
 import os
 from typing import Any
 
@@ -10,13 +8,15 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.training_task import ALONE
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.files import to_json, write
+from estimator_trainer.common.files import to_json, write, write_csv
 from estimator_trainer.common.report import page
 from estimator_trainer.common.report.charts import Series, plot
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.probe import session_of
 from estimator_trainer.common.training import rate_range
 from estimator_trainer.common.training.rate_range import Curve
+
+_COLUMNS = ('learning_rate', 'loss', 'smoothed_loss')  # Of the curve.
 
 
 def find_learning_rate(experiment: Experiment) -> dict[str, Any]:
@@ -35,7 +35,8 @@ def find_learning_rate(experiment: Experiment) -> dict[str, Any]:
     curve = _measure(experiment, experiment.options.train_steps or rate_range.STEPS)
     tf.io.gfile.makedirs(directory)
     paths = {'table': os.path.join(directory, 'learning_rate.csv'), 'chart': os.path.join(directory, 'learning_rate.svg')}
-    _write_table(curve, paths['table'])
+    rows = ([to_json(value) for value in row] for row in zip(*curve))
+    write_csv(paths['table'], [_COLUMNS, *rows])
     _write_events(curve, directory)
     if page.is_installed():
         write(paths['chart'], _draw(curve, f'{params.model} on {params.dataset}'))
@@ -70,21 +71,12 @@ def _measure(experiment, count):
         return rate_range.measure(step, count)
 
 
-def _write_table(curve, path):
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator='\n')
-    writer.writerow(['learning_rate', 'loss', 'smoothed_loss'])
-    writer.writerows([[to_json(value) for value in row] for row in zip(*curve)])
-    write(path, text.getvalue())
-
-
 def _write_events(curve, directory):
     """Writes the curve for TensorBoard: by step, the rate and the losses."""
     with tf.Graph().as_default():
         writer = tf.summary.FileWriter(directory)
     for step, values in enumerate(zip(*curve)):
-        names = ('learning_rate', 'loss', 'smoothed_loss')
-        tags = [tf.Summary.Value(tag=f'find_learning_rate/{name}', simple_value=value) for name, value in zip(names, values)]
+        tags = [tf.Summary.Value(tag=f'find_learning_rate/{name}', simple_value=value) for name, value in zip(_COLUMNS, values)]
         writer.add_summary(tf.Summary(value=tags), step)
     writer.close()
 

@@ -8,7 +8,6 @@ import time
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
-import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.paths import STUDY
@@ -17,7 +16,7 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.common.sweep import sampling
 from estimator_trainer.common.sweep.sharing import Sharing
-from estimator_trainer.common.sweep.starts import Process
+from estimator_trainer.common.sweep.starts import Process, stop_all
 from estimator_trainer.common.sweep.study import reporting_storage_errors
 from estimator_trainer.common.sweep.trials import TrialRunner
 
@@ -107,7 +106,9 @@ def run_trials(
                     if not any(of is run.of for of in (*(other.of for other in running), *(of for of, _ in waiting))):
                         finished.append(_finish(study, run.of))
         finally:
-            _stop(running)
+            stop_all([run.process for run in running])
+            for run in running:
+                run.add_seconds()
 
 
 def _stopped_runs(study, space, num_seeds, sharing):
@@ -190,14 +191,3 @@ def _finish(study, started):
         # Not FAIL, which the sampler ignores: the cause is mostly the hyper-parameters, as when the loss diverges.
         return study.tell(trial, state=TrialState.PRUNED)
     return study.tell(trial, statistics.fmean(trial.user_attrs[VALUES].values()))
-
-
-def _stop(running):
-    if running:
-        tf.logging.info('Stopping %d runs after saving a checkpoint; rerun the command to resume.', len(running))
-    for run in running:
-        run.process.terminate()
-    for run in running:
-        run.process.wait()
-    for run in running:
-        run.add_seconds()

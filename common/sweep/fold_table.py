@@ -1,14 +1,12 @@
 """The metrics of folds: of each, their mean and their standard deviation; folds.csv."""
 
 from collections.abc import Mapping, Sequence
-import csv
-import io
 import math
 import os
 import statistics
 from typing import Any
 
-from estimator_trainer.common.files import to_json, write
+from estimator_trainer.common.files import to_json, write_csv
 
 Result = Mapping[str, Any]  # Of a fold: 'fold', 'output_dir', 'global_step', and {metric: value} of each split.
 _OTHERS = ('fold', 'output_dir', 'global_step')
@@ -50,13 +48,9 @@ def save(results: Sequence[Result], output_dir: str) -> None:
     """Writes folds.csv: a row for each fold, then their mean and their standard deviation; a column for each SPLIT.METRIC."""
     summary = summarize(results)
     columns = [(split, metric) for split, metrics in summary.items() for metric in metrics]
-    rows = [
-        [result['fold'], result['global_step'], *(result.get(split, {}).get(metric) for split, metric in columns)]
-        for result in results
-    ]
+    rows: list[list[Any]] = [['fold', 'global_step', *(f'{split}.{metric}' for split, metric in columns)]]
+    for result in results:
+        values = (result.get(split, {}).get(metric) for split, metric in columns)
+        rows.append([result['fold'], result['global_step'], *values])
     rows += [[name, '', *(summary[split][metric][name] for split, metric in columns)] for name in ('mean', 'std')]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator='\n')
-    writer.writerow(['fold', 'global_step', *(f'{split}.{metric}' for split, metric in columns)])
-    writer.writerows(rows)
-    write(os.path.join(output_dir, 'folds.csv'), text.getvalue())
+    write_csv(os.path.join(output_dir, 'folds.csv'), rows)

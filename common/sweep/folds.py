@@ -20,7 +20,7 @@ from estimator_trainer.common.paths import FOLDS as FOLDS_FILE
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.storage.status import State
-from estimator_trainer.common.sweep.starts import Process, Start
+from estimator_trainer.common.sweep.starts import Process, Start, stop_all
 from estimator_trainer.hparams import build, comparison
 from estimator_trainer.hparams.defaults import DEFAULTS
 
@@ -146,7 +146,7 @@ class FoldRunner:
                         done += 1
                         tf.logging.info('%s has finished: %d of %d.', path, done, self.count)
             finally:
-                _stop(running)
+                stop_all(running.values())
 
     def _start(self, directory):
         tf.logging.info('%s: starts; its log is log.txt there.', directory)
@@ -163,16 +163,6 @@ def _check(directory, code):
     if processes.was_stopped(code):
         raise RunError(f'{directory} was interrupted: rerun the command to resume')
     if code:
-        error = UsageError if code == 2 else RunError
-        raise error(f'{directory} failed: {processes.explain(os.path.join(directory, "log.txt"), code)}')
+        raise processes.error_of(code)(f'{directory} failed: {processes.explain(os.path.join(directory, "log.txt"), code)}')
     if not is_finished(directory):  # As by os._exit(0) of a library.
         raise RunError(f'{directory}: its process ended before its training, with exit code 0')
-
-
-def _stop(running):
-    if running:
-        tf.logging.info('Stopping %d runs after saving a checkpoint; rerun the command to resume.', len(running))
-    for process in running.values():
-        process.terminate()
-    for process in running.values():
-        process.wait()

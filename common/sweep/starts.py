@@ -1,6 +1,6 @@
 """How a run of a trial, or of a fold, starts: a process of its own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 import functools
 import subprocess
 
@@ -28,3 +28,13 @@ def starter(command: Sequence[str], locks: Sequence[int], server: forks.Server |
     return lambda flags, path: processes.start(
         [processes.SCRIPT, *command, *flags], path, stdout=subprocess.DEVNULL, pass_fds=locks
     )
+
+
+def stop_all(running: Collection[Process]) -> None:
+    """Stops runs, each after saving a checkpoint."""
+    if running:
+        tf.logging.info('Stopping %d runs after saving a checkpoint; rerun the command to resume.', len(running))
+    for process in running:
+        process.terminate()
+    for process in running:
+        process.wait()

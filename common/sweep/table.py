@@ -1,8 +1,6 @@
 """The table of a sweep's trials, in trials.csv and trials.json."""
 
 from collections.abc import Mapping
-import csv
-import io
 import os
 import statistics
 from typing import Any
@@ -10,7 +8,7 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from estimator_trainer.common.files import write, write_json
+from estimator_trainer.common.files import write_csv, write_json
 from estimator_trainer.common.sweep.execution import ERROR, SECONDS, VALUES
 from estimator_trainer.common.sweep.trials import TrialRunner
 
@@ -30,12 +28,9 @@ def make_table(study: optuna.Study, trial_runner: TrialRunner) -> list[dict[str,
 def save(table: list[dict[str, Any]], output_dir: str) -> None:
     """Writes the table to trials.json and trials.csv."""
     write_json(os.path.join(output_dir, 'trials.json'), table)
-    text = io.StringIO()
     rows = [flat(row) for row in table]
-    writer = csv.DictWriter(text, dict.fromkeys(name for row in rows for name in row), lineterminator='\n')
-    writer.writeheader()
-    writer.writerows(rows)
-    write(os.path.join(output_dir, 'trials.csv'), text.getvalue())
+    columns = dict.fromkeys(name for row in rows for name in row)
+    write_csv(os.path.join(output_dir, 'trials.csv'), [columns, *([row.get(name) for name in columns] for row in rows)])
 
 
 def flat(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import optuna
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import processes
-from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.files import read_json, to_json
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
@@ -62,8 +62,7 @@ class TrialRunner:
         with stop.defer_signals():
             code = stop.wait_for(self._start(hparams, log, '--schedule=dry_run'), preload)
         if code:
-            error = UsageError if code == 2 else RunError
-            raise error(f'a dry run failed: {processes.explain(log, code)}')
+            raise processes.error_of(code)(f'a dry run failed: {processes.explain(log, code)}')
 
     def start(self, trial: optuna.Trial, index: int = 0) -> Process:
         """Starts or resumes a run of a trial, and returns its process.

@@ -46,7 +46,7 @@ def test_a_task_is_a_worker_of_those_that_train(task):
 def test_a_loss_restarts_with_those_left_unless_nobody_is_lost_and_nothing_was_done(task, monkeypatch):
     sightings = Sightings()
     first, _, chief = task._addresses
-    monkeypatch.setattr(task._watch, '_sightings', sightings)
+    monkeypatch.setattr(task._watch, 'sightings', sightings)
     monkeypatch.setattr(task, '_search', lambda error: sightings)
     cause = tf.errors.AbortedError(None, None, 'disk full')
     assert not isinstance(task.loss(cause), Restart)

@@ -7,7 +7,7 @@ import types
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.cluster import asynchronous, placement, watch
+from estimator_trainer.common.cluster import asynchronous, watch
 from estimator_trainer.common.cluster.probe import ANSWERS, LOST, UNREACHABLE
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from tests.cluster.conftest import HPARAMS, STEPS
@@ -19,7 +19,7 @@ ENDLESS = ('--train_steps=100000', '--save_summary_steps=10')
 
 def test_each_variable_goes_to_the_server_with_the_fewest_bytes():
     shapes = [('float32', 10, 10), ('float64', 20), ('int64',), ('float32', 3), ('float32', 40), ('int64',)]
-    with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(3, ps_strategy=placement.LeastLoaded(3))):
+    with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(3, ps_strategy=asynchronous.LeastLoaded(3))):
         variables = [tf.get_variable(f'v{i}', shape, dtype, use_resource=True) for i, (dtype, *shape) in enumerate(shapes)]
     chosen = [tf.DeviceSpec.from_string(variable.device).task for variable in variables]
     assert chosen == [0, 1, 2, 2, 2, 1]  # Of 400, 160 and 180 bytes, the last one goes to the second.
