@@ -1,6 +1,6 @@
 """Folds of a run: training them, and prediction and export of all together."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 import contextlib
 import os
 from typing import Any
@@ -17,7 +17,6 @@ from estimator_trainer.common.options.table import TABLE, names_with
 from estimator_trainer.common.paths import absolute, is_remote
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.runs import chosen_checkpoint, ensemble, saved_flags, start_over, suspects
-from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.storage.metrics import read_evaluations
@@ -26,12 +25,8 @@ from estimator_trainer.common.sweep.starts import starter
 from estimator_trainer.hparams import build
 from estimator_trainer.hparams.text import parse
 
-_OF_ALL = {
-    'predict': ensemble.predict,
-    'export': ensemble.export,
-    'suspects': suspects.of_folds,
-}  # Schedules of all folds together.
-_NOT_KEPT = ('jobs', 'output_dir')
+_TOGETHER = {'predict': ensemble.predict, 'export': ensemble.export, 'suspects': suspects.of_folds}  # Schedules of all folds.
+_OF_ALL = ('output_dir', 'folds', 'jobs', 'model', 'dataset')  # Flags that are not for a fold.
 
 
 def are_asked_for(FLAGS: absl_flags.FlagValues) -> bool:
@@ -52,8 +47,8 @@ def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, hparams: Mapping[str, 
     tf_config.refuse(os.environ, 'folds')
     directory = flags.output_dir(FLAGS)
     saved = {} if FLAGS.overwrite else folds.load(directory)
-    if FLAGS.schedule in _OF_ALL:
-        return predict_or_export(FLAGS, directory, saved[folds.COUNT], stop)
+    if FLAGS.schedule in _TOGETHER:
+        return run_together(FLAGS, directory, saved[folds.COUNT], stop)
     if FLAGS.schedule not in ('train_and_evaluate', 'dry_run'):
         raise UsageError(
             f'--schedule={FLAGS.schedule} takes one run, but {directory} has folds: give the --output_dir of one, such as '
@@ -121,7 +116,9 @@ def _train(FLAGS, directory, stop, objects):
         fold_table.save(results, directory)
         for line in fold_table.to_lines(results):
             tf.logging.info('%s', line)
-        result = {'folds': FLAGS.folds, 'output_dir': directory, **_rounded(fold_table.summarize(results))}
+        result: dict[str, Any] = {'folds': FLAGS.folds, 'output_dir': directory}
+        for split, metrics in fold_table.summarize(results).items():
+            result[split] = {metric: {name: to_json(value) for name, value in of.items()} for metric, of in metrics.items()}
         run_dir.save_results(directory, result)
     return result
 
@@ -130,7 +127,7 @@ def _kept(FLAGS):
     """Returns the flags, {name: value}, with which the directory alone resumes the folds."""
     left_out = Trait.NOT_IN_TRIALS | Trait.COMMAND_LINE
     names = [name for name, entry in TABLE.items() if FLAGS[name].present and not entry.traits & left_out]
-    given = {name: FLAGS[name].value for name in names if name not in _NOT_KEPT}
+    given = {name: FLAGS[name].value for name in names if name not in ('jobs', 'output_dir')}
     return {**given, 'model': FLAGS.model, 'dataset': FLAGS.dataset, 'data_dir': absolute(FLAGS.data_dir)}
 
 
@@ -168,18 +165,20 @@ def read_results(directory: str, count: int) -> list[dict[str, Any]]:
     return results
 
 
-def _rounded(summary):
-    return {
-        split: {metric: {name: to_json(value) for name, value in found.items()} for metric, found in metrics.items()}
-        for split, metrics in summary.items()
-    }
+def run_together(FLAGS: absl_flags.FlagValues, directory: str, count: int, stop: StopOnSignal) -> dict[str, Any]:
+    """Runs the schedule predict, export or suspects with all folds; see `common.runs.ensemble`.
 
-
-def predict_or_export(FLAGS: absl_flags.FlagValues, directory: str, count: int, stop: StopOnSignal) -> dict[str, Any]:
-    """Runs the schedule predict or export with the average of all folds; see `common.runs.ensemble`."""
-    given = {name: FLAGS[name].value for name in TABLE if FLAGS[name].present}
-    with opened(given, directory, count, stop) as experiments:
-        return _OF_ALL[FLAGS.schedule](experiments, directory)
+    Raises:
+      RunError: a fold has not finished.
+    """
+    check_finished(directory, count)
+    given = {name: FLAGS[name].value for name in TABLE if FLAGS[name].present and name not in _OF_ALL}
+    with contextlib.ExitStack() as cleanup:
+        experiments = []
+        for path in folds.directories(directory, count):
+            of_fold = flags.from_values({**given, 'output_dir': path})
+            experiments.append(cleanup.enter_context(request.opened(of_fold, request.Objects(), stop)))
+        return _TOGETHER[FLAGS.schedule](experiments, directory)
 
 
 def check_finished(directory: str, count: int) -> None:
@@ -187,25 +186,3 @@ def check_finished(directory: str, count: int) -> None:
     for path in folds.directories(directory, count):
         if not folds.is_finished(path):
             raise RunError(f'{path} has not finished: train the folds to the end with --output_dir={directory}')
-
-
-@contextlib.contextmanager
-def opened(given: Mapping[str, Any], directory: str, count: int, stop: StopOnSignal) -> Iterator[list[Experiment]]:
-    """Yields the Experiments of finished folds.
-
-    Args:
-      given: flags of the schedule, {name: value}.
-
-    Raises:
-      RunError: a fold has not finished.
-    """
-    check_finished(directory, count)
-    paths = folds.directories(directory, count)
-    others = {name: value for name, value in given.items() if name not in ('output_dir', 'folds', 'jobs', 'model', 'dataset')}
-    with contextlib.ExitStack() as cleanup:
-        yield [cleanup.enter_context(_opened({**others, 'output_dir': path}, stop)) for path in paths]
-
-
-def _opened(values, stop) -> contextlib.AbstractContextManager[Experiment]:
-    open_one: Callable[..., contextlib.AbstractContextManager[Experiment]] = request.opened
-    return open_one(flags.from_values(values), request.Objects(), stop)

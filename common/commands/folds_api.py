@@ -167,4 +167,4 @@ class Folds:
     def _execute(self, fixed, options):
         with naming_arguments(), StopInProgram() as stop:
             FLAGS = command_flags.from_values({'output_dir': self.output_dir, **fixed, **options})
-            return commands.predict_or_export(FLAGS, self.output_dir, self._count, stop)
+            return commands.run_together(FLAGS, self.output_dir, self._count, stop)

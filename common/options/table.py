@@ -10,9 +10,8 @@ from estimator_trainer.common.options.values import (
     check_directory,
     check_formats,
     check_intervals,
-    check_jsonl,
-    check_png,
     check_splits,
+    file_name,
     parse_names,
     parse_step,
     parse_steps,
@@ -385,14 +384,14 @@ class Options:
         '',
         'The file for the predictions, a JSON object in each line, such as predictions.jsonl.',
         default_text='output_dir/predictions.jsonl',
-        check=check_jsonl,
+        check=file_name('predictions', '.jsonl', '.jsonl'),
         schedules=('predict',),
         traits=PATH | NOT_IN_TRIALS,
     )
     visualize: str = flag(
         '',
         'A PNG file to write: the first 100 images, each with its prediction, and framed in red if it is wrong.',
-        check=check_png,
+        check=file_name('visualize', '.png', 'PNG'),
         schedules=('predict',),
         traits=PATH | NOT_IN_TRIALS,
     )

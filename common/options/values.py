@@ -68,16 +68,14 @@ def check_directory(path: str) -> None:
         raise UsageError(f'--output_dir={path}: TensorFlow reads * ? [ ] \\ as glob patterns: use other characters')
 
 
-def check_png(path: str) -> None:
-    """Raises UsageError if the file of --visualize is not a PNG."""
-    if not path.lower().endswith('.png'):
-        raise UsageError(f'--visualize={path} must be the name of a PNG file, such as predictions.png')
+def file_name(flag: str, suffix: str, kind: str) -> Callable[[str], None]:
+    """Returns a check that the file that a flag names, to be written, is of its kind: another may be a user's data."""
 
+    def check(path):
+        if not path.lower().endswith(suffix):
+            raise UsageError(f'--{flag}={path} must be the name of a {kind} file, such as predictions{suffix}')
 
-def check_jsonl(path: str) -> None:
-    """Raises UsageError if the file of --predictions has the name of another kind: it may be a user's data."""
-    if not path.lower().endswith('.jsonl'):
-        raise UsageError(f'--predictions={path} must be the name of a .jsonl file, such as predictions.jsonl')
+    return check
 
 
 def check_splits(names: Sequence[str]) -> None:

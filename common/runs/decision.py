@@ -75,7 +75,7 @@ def decided(experiment: Experiment, checkpoint: str) -> Experiment:
     Raises:
       UsageError: there are not two classes, or no evaluation of the checkpoint knows the best threshold.
     """
-    params, estimator = experiment.source.params, experiment.estimator
+    params, estimator = experiment.params, experiment.estimator
     if not params.decision_threshold:
         return experiment
     check(params)
@@ -117,6 +117,6 @@ def predictor_of(experiment: Experiment, which: str, checkpoint: str) -> tuple[P
       which: of --checkpoint, as in `chosen_checkpoint.choose`.
     """
     estimator = decided(experiment, checkpoint).estimator
-    if experiment.source.params.decision_threshold == BEST and which in ('latest', 'best'):
+    if experiment.params.decision_threshold == BEST and which in ('latest', 'best'):
         tf.logging.warning('decision_threshold=%s: newer checkpoints that are loaded meanwhile keep this threshold.', BEST)
     return make_predictor(estimator, experiment.source, checkpoint, follows_best=which == 'best'), estimator

@@ -49,8 +49,8 @@ def _diagnose(experiment, error):
         return found
     if isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)) and not files.explain(error):
         name = 'batch_size' if experiment.schedule.trains else 'eval_batch_size'
-        size = experiment.source.params[name]
-        is_resumed = experiment.schedule.trains and has_checkpoint(experiment.estimator.model_dir)
+        size = experiment.params[name]
+        is_resumed = experiment.schedule.trains and has_checkpoint(experiment.output_dir)
         flag = 'override_hparams' if is_resumed else 'hparams'
         return RunError(f'out of memory with {name}={size}: use a smaller one, such as --{flag}={name}={max(size // 2, 1)}')
     if histogram := re.search(r'(?i:(?:nan|infinity) in (?:summary )?histogram) for: (weights/)?(\S+)', str(error)):
@@ -61,7 +61,7 @@ def _diagnose(experiment, error):
 
 def _next_summary(experiment):
     """Returns the step whose summaries come next, at the latest."""
-    output_dir = experiment.estimator.model_dir
+    output_dir = experiment.output_dir
     logged = [int(row['global_step']) for row in read_rows(output_dir) if is_of_training(row)]
     saved = checkpoints.steps(output_dir)
     return max(max(logged, default=0) + experiment.options.save_summary_steps, max(saved, default=0) + 1)
@@ -73,7 +73,7 @@ def _splits(experiment):
     if experiment.source.has_input_fn():  # Its records are unknown.
         return
     if schedule.trains:
-        yield ModeKeys.TRAIN, experiment.source.params.train_split
+        yield ModeKeys.TRAIN, experiment.params.train_split
     if schedule.evaluates and not options.input:
         for split in options.eval_splits:
             yield ModeKeys.EVAL, split

@@ -12,14 +12,13 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.export import comparison, inputs, merged, saved_model
 from estimator_trainer.common.inference.ensemble import average
-from estimator_trainer.common.inference.input_files import open_files
-from estimator_trainer.common.inference.prediction import Prediction, predict_files, predict_split, read_labels
+from estimator_trainer.common.inference.prediction import Prediction, read_labels
 from estimator_trainer.common.inference.threshold import OUTPUT
 from estimator_trainer.common.runs import chosen_checkpoint
 from estimator_trainer.common.runs.decision import decided
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.export_schedule import add_card, exporting, make_saved_model
-from estimator_trainer.common.runs.inference_schedules import check_finite, predictions_path, write_predictions
+from estimator_trainer.common.runs.inference_schedules import predictions_of, predictions_path, write_predictions
 from estimator_trainer.common.storage import export_versions
 from estimator_trainer.common.storage.export_versions import SAVED_MODEL
 from estimator_trainer.common.targets import class_names_of
@@ -44,22 +43,12 @@ def predict(experiments: Sequence[Experiment], output_dir: str) -> dict[str, Any
             'predicted by the fold that has not trained on it'
         )
     chosen = [_checkpoint(experiment) for experiment in experiments]
-    experiments = [*map(decided, experiments, chosen)]
-    if options.input:
-        files = (open_files(experiment.source, options.input) for experiment in experiments)
-        size = first.source.params.eval_batch_size
-        predictions = _averaged(
-            [
-                predict_files(experiment.estimator, found, size, path)
-                for experiment, found, path in zip(experiments, files, chosen)
-            ]
-        )
-    elif options.predict_split == 'eval':
-        predictions = itertools.chain.from_iterable(map(_held_out, experiments, chosen))
+    members = [*map(predictions_of, experiments, chosen)]
+    if options.input or options.predict_split != 'eval':
+        predictions = _averaged(members)
     else:
-        check_finite(first.source, options.predict_split)
-        predictions = _averaged([_of_split(*of_fold) for of_fold in zip(experiments, chosen)])
-    return write_predictions(first, lambda checkpoint: predictions, predictions_path(options, output_dir), chosen[0])
+        predictions = itertools.chain.from_iterable(map(_held_out, experiments, members))
+    return write_predictions(first, predictions, predictions_path(options, output_dir), chosen[0])
 
 
 def _mean_threshold(experiments):
@@ -75,7 +64,7 @@ def _mean_threshold(experiments):
 
 def check_classes(experiments: Sequence[Experiment]) -> None:
     """Raises RunError if the folds have learned different classes."""
-    names = [class_names_of(experiment.source.params.metadata) for experiment in experiments]
+    names = [class_names_of(experiment.params.metadata) for experiment in experiments]
     if any(found != names[0] for found in names):
         raise RunError('the folds have different classes, so that their predictions have no average: use one fold')
 
@@ -84,17 +73,13 @@ def _checkpoint(experiment):
     given = experiment.options.checkpoint
     if given not in (None, 'latest', 'best'):
         raise UsageError(f'--checkpoint={given}: of folds, it can be latest or best')
-    return chosen_checkpoint.use(experiment.estimator.model_dir, given, str)
+    return chosen_checkpoint.use(experiment.output_dir, given, str)
 
 
-def _of_split(experiment, checkpoint):
-    return predict_split(experiment.estimator, experiment.source, experiment.options.predict_split, checkpoint)
-
-
-def _held_out(experiment, checkpoint):
+def _held_out(experiment, predictions):
     """Yields the predictions of the examples on which a fold is evaluated, with its number."""
-    for prediction in _of_split(experiment, checkpoint):
-        prediction.fields['fold'] = experiment.source.params.fold
+    for prediction in predictions:
+        prediction.fields['fold'] = experiment.params.fold
         yield prediction
 
 
@@ -128,7 +113,7 @@ def export(experiments: Sequence[Experiment], output_dir: str) -> dict[str, Any]
     directory = os.path.join(output_dir, 'export')
     with exporting(directory) as parent:
         paths = [
-            make_saved_model(experiment, checkpoint, os.path.join(parent, f'fold_{experiment.source.params.fold}'))[0]
+            make_saved_model(experiment, checkpoint, os.path.join(parent, f'fold_{experiment.params.fold}'))[0]
             for experiment, checkpoint in zip(experiments, chosen)
         ]
         target = os.path.join(parent, SAVED_MODEL)

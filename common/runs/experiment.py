@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
+from estimator_trainer.common.cluster.training_task import ALONE
 from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.inference import labeled_files
 from estimator_trainer.common.inference.evaluator import Evaluator
@@ -52,16 +52,13 @@ class Experiment(Plan):
     eval_every_steps: int
     evaluators: Sequence[Evaluator]
     objective: Objective
-    task: TrainingTask
     status: StatusFile
     times: Times
     threshold: float | None = None  # See `decision.decided`.
     record: Callable[[], None] = lambda: None
 
 
-def make_experiment(
-    plan: Plan, config: tf.estimator.RunConfig, task: TrainingTask = ALONE, status: StatusFile | None = None
-) -> Experiment:
+def make_experiment(plan: Plan, config: tf.estimator.RunConfig, status: StatusFile | None = None) -> Experiment:
     """Builds the Estimator, its input functions and its evaluators.
 
     Args:
@@ -74,7 +71,14 @@ def make_experiment(
         dataset, or there is no such split or metric.
       RunError: a split is empty, or not even its shuffle buffer fits into memory.
     """
-    model, source, options, params, schedule = plan.model, plan.source, plan.options, plan.params, plan.schedule
+    model, source, options, task, params, schedule = (
+        plan.model,
+        plan.source,
+        plan.options,
+        plan.task,
+        plan.params,
+        plan.schedule,
+    )
     has_checkpoint = checkpoints.has_checkpoint(config.model_dir) and not options.overwrite
     is_resumed = schedule.trains and has_checkpoint
     if is_resumed and task is ALONE:
@@ -90,8 +94,8 @@ def make_experiment(
     options, devices = _warm_started(options, config.model_dir, has_checkpoint), tower_devices(options)
     if schedule.trains and task is ALONE:
         config = config.replace(session_config=make_session_config(devices, options))
-    shared: dict[str, Any] = {'options': options, 'stop': plan.stop, 'on_metrics': plan.on_metrics}
-    shared |= {'task': task, 'status': status or StatusFile(), 'times': Times()}
+    shared: dict[str, Any] = {'options': options, 'stop': plan.stop, 'task': task, 'on_metrics': plan.on_metrics}
+    shared |= {'status': status or StatusFile(), 'times': Times()}
     training = Training(
         total_steps=length.train_steps,
         num_examples=max(length.num_examples, 0),

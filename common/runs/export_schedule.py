@@ -43,7 +43,7 @@ def export(experiment: Experiment) -> dict[str, Any]:
     example request and a warmup request; other formats have the card as README.md. Each is loaded again and compared with the
     checkpoint; all of them are published, or none.
     """
-    output_dir, options = experiment.estimator.model_dir, experiment.options
+    output_dir, options = experiment.output_dir, experiment.options
     formats = [*dict.fromkeys(options.format)]
     for name in formats:
         _check_installed(name)
@@ -60,7 +60,7 @@ def _check_installed(name):
 
 def _export(experiment, formats, checkpoint):
     experiment = decided(experiment, checkpoint)
-    directory = os.path.join(experiment.estimator.model_dir, 'export')
+    directory = os.path.join(experiment.output_dir, 'export')
     made: dict[str, str] = {}
     compared: dict[str, Any] = {}
     with exporting(directory) as parent:
@@ -68,7 +68,10 @@ def _export(experiment, formats, checkpoint):
             make = functools.partial(_make_file, name) if name in _FILES else make_saved_model
             made[name], compared[name] = make(experiment, checkpoint, os.path.join(parent, name))
         paths = export_versions.publish(made, directory)
-    found = {'export' if name == SAVED_MODEL else name: _shown(name, path) for name, path in paths.items()}
+    found = {}
+    for name, path in paths.items():
+        key, shown = (name, os.path.join(path, f'model.{name}')) if name in _FILES else ('export', path)
+        found[key] = shown
     compared = {name: facts for name, facts in compared.items() if not isinstance(facts, str)}
     return {'global_step': checkpoints.global_step(checkpoint), **found, **({'compared': compared} if compared else {})}
 
@@ -81,22 +84,11 @@ def exporting(directory: str) -> Iterator[str]:
             serving.remove_leftovers(directory)
         # The Estimator names a version by the clock, which may have gone back.
         parent = os.path.join(directory, f'temp-{export_versions.next_version(directory)}')
-        with _removed(parent):
+        try:
             yield parent
-
-
-@contextlib.contextmanager
-def _removed(directory):
-    """Deletes a directory, if it exists, at the end of the block."""
-    try:
-        yield
-    finally:
-        if tf.io.gfile.exists(directory):
-            tf.io.gfile.rmtree(directory)
-
-
-def _shown(name, path):
-    return path if name == SAVED_MODEL else os.path.join(path, f'model.{name}')
+        finally:
+            if tf.io.gfile.exists(parent):
+                tf.io.gfile.rmtree(parent)
 
 
 def make_saved_model(experiment: Experiment, checkpoint: str, parent: str) -> tuple[str, Any]:
@@ -179,7 +171,7 @@ def _make_file(name, experiment, checkpoint, directory):
 
 def _provenance(experiment, checkpoint, directory):
     """Returns the item of a card that says of which run and checkpoint the files in a directory are."""
-    quoted = provenance.quoted(experiment.estimator.model_dir, checkpoint)
+    quoted = provenance.quoted(experiment.output_dir, checkpoint)
     files = {name: sha256_of(os.path.join(directory, name)) for name in provenance.files_in(directory)}
     return {'provenance': {**quoted, 'files': files}} if quoted else {}
 
@@ -191,7 +183,7 @@ def _preparation(source):
 
 def _split(experiment):
     """Returns the first split that the training has evaluated."""
-    return (saved_flags.load(experiment.estimator.model_dir).get('eval_splits') or ['eval'])[0]
+    return (saved_flags.load(experiment.output_dir).get('eval_splits') or ['eval'])[0]
 
 
 def _compare(experiment, checkpoint, flags, given, after, quantize=None):
@@ -253,7 +245,7 @@ def _ports(ports):
 
 def _add_card(experiment, checkpoint, directory, name, facts, specs=None, form=None):
     """Writes the model card and the files beside it to a directory of an export."""
-    estimator, params = experiment.estimator, experiment.source.params
+    estimator, params = experiment.estimator, experiment.params
     saved = saved_dataset.load(estimator.model_dir)
     card = make_card(estimator.model_dir, checkpoints.global_step(checkpoint), params, saved.sha256 if saved else None)
     facts = {'decision_threshold': experiment.threshold, **facts}

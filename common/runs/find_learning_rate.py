@@ -31,7 +31,7 @@ def find_learning_rate(experiment: Experiment) -> dict[str, Any]:
     """
     if experiment.task is not ALONE:
         raise UsageError('--schedule=find_learning_rate: run it in one process, without TF_CONFIG')
-    params, directory = experiment.source.params, os.path.join(experiment.options.output_dir or '', 'find_learning_rate')
+    params, directory = experiment.params, os.path.join(experiment.options.output_dir or '', 'find_learning_rate')
     curve = _measure(experiment, experiment.options.train_steps or rate_range.STEPS)
     tf.io.gfile.makedirs(directory)
     paths = {'table': os.path.join(directory, 'learning_rate.csv'), 'chart': os.path.join(directory, 'learning_rate.svg')}
@@ -61,7 +61,7 @@ def _measure(experiment, count):
     with session_of(experiment) as (session, spec):
         rate = rate_range.rate_of(session.graph)
         if rate is None:
-            model = experiment.source.params.model
+            model = experiment.params.model
             raise UsageError(f'--schedule=find_learning_rate: --model={model} has its own training step, with its own rate')
 
         def step(value):

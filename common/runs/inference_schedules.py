@@ -1,7 +1,6 @@
 """The schedule that predicts with a trained model; see common/runs/schedules.py."""
 
-from collections.abc import Callable, Iterable
-import functools
+from collections.abc import Iterable, Iterator
 import os
 from typing import Any
 
@@ -31,9 +30,12 @@ def predict(experiment: Experiment) -> dict[str, Any]:
 
     An unreadable or unparsable example of a file has an `error` in place of predictions; the result counts them.
     """
-    path = predictions_path(experiment.options, experiment.estimator.model_dir)
-    write = functools.partial(write_predictions, experiment, _predictions(experiment), path)
-    return chosen_checkpoint.use(experiment.estimator.model_dir, experiment.options.checkpoint, write)
+    path = predictions_path(experiment.options, experiment.output_dir)
+
+    def write(checkpoint):
+        return write_predictions(experiment, predictions_of(experiment, checkpoint), path, checkpoint)
+
+    return chosen_checkpoint.use(experiment.output_dir, experiment.options.checkpoint, write)
 
 
 def predictions_path(options: Options, output_dir: str) -> str:
@@ -50,12 +52,10 @@ def predictions_path(options: Options, output_dir: str) -> str:
     return path
 
 
-def write_predictions(
-    experiment: Experiment, predictions: Callable[[str], Iterable[Prediction]], path: str, checkpoint: str
-) -> dict[str, Any]:
+def write_predictions(experiment: Experiment, predictions: Iterable[Prediction], path: str, checkpoint: str) -> dict[str, Any]:
     """Writes the predictions of a checkpoint to a file, masks to a folder, --visualize to a picture; returns the result."""
     options = experiment.options
-    metadata = experiment.source.params.metadata
+    metadata = experiment.params.metadata
     class_names, label_names = class_names_of(metadata), label_names_of(metadata)
     sheet = None
     if options.visualize:
@@ -64,7 +64,7 @@ def write_predictions(
     errors = []
     total = 0
     with atomic_path(path) as part, tf.io.gfile.GFile(part, 'w') as file:
-        for prediction in make_bar(predictions(checkpoint), desc='Predicting', unit='ex', leave=False):
+        for prediction in make_bar(predictions, desc='Predicting', unit='ex', leave=False):
             total += 1
             if prediction.error:
                 errors.append(prediction.error)
@@ -90,17 +90,17 @@ def write_predictions(
     return {**result, **({'errors': len(errors)} if errors else {})}
 
 
-def _predictions(experiment):
-    """Returns a function from a checkpoint's path to the predictions of --input, or else of --predict_split."""
-    options, source = experiment.options, experiment.source
+def predictions_of(experiment: Experiment, checkpoint: str) -> Iterator[Prediction]:
+    """Returns the predictions of a checkpoint for --input, or else for --predict_split.
+
+    Raises:
+      UsageError: there are no such files, or the split is infinite.
+    """
+    estimator, source, options = decided(experiment, checkpoint).estimator, experiment.source, experiment.options
     if options.input:
-        files = open_files(source, options.input)
-        return lambda checkpoint: predict_files(
-            decided(experiment, checkpoint).estimator, files, source.params.eval_batch_size, checkpoint
-        )
-    split = options.predict_split
-    check_finite(source, split)
-    return lambda checkpoint: predict_split(decided(experiment, checkpoint).estimator, source, split, checkpoint)
+        return predict_files(estimator, open_files(source, options.input), source.params.eval_batch_size, checkpoint)
+    check_finite(source, options.predict_split)
+    return predict_split(estimator, source, options.predict_split, checkpoint)
 
 
 def check_finite(source: DataSource, split: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 import dataclasses
 from typing import Any
 
+from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.options.schedule import SCHEDULES, Schedule
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
@@ -24,6 +25,7 @@ class Plan:
       stop: already entered.
       on_metrics: see `common.commands.api.train`.
       kept: what flags.json keeps of a training: the flags as given, also where a cluster changes them.
+      task: this process's.
     """
 
     model: Any
@@ -33,6 +35,7 @@ class Plan:
     stop: StopOnSignal
     on_metrics: Callable[[dict[str, Any]], None] | None = None
     kept: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    task: TrainingTask = ALONE
 
     @property
     def params(self) -> HParams:

@@ -27,12 +27,12 @@ def report(experiment: Experiment) -> dict[str, Any]:
     """Writes output_dir/report.html, about the run and its predictions for --predict_split."""
     page.check_installed()
     check_finite(experiment.source, experiment.options.predict_split)
-    output_dir, given = experiment.estimator.model_dir, experiment.options.checkpoint
+    output_dir, given = experiment.output_dir, experiment.options.checkpoint
     return chosen_checkpoint.use(output_dir, given, functools.partial(_write, experiment))
 
 
 def _write(experiment, checkpoint):
-    output_dir = experiment.estimator.model_dir
+    output_dir = experiment.output_dir
     path = run_dir.report_path(output_dir)
     write(path, page.render({**_parts_of_run(output_dir, experiment.source), **parts_of_predictions(experiment, checkpoint)}))
     tracking.attach_report(experiment)
@@ -83,7 +83,7 @@ def _overview(found, output_dir, model, dataset):
 def mistakes_page(experiment: Experiment, count: int) -> str:
     """Returns a page with the worst mistakes alone, up to `count`, for a notebook."""
     check_finite(experiment.source, experiment.options.predict_split)
-    output_dir, given, params = experiment.estimator.model_dir, experiment.options.checkpoint, experiment.source.params
+    output_dir, given, params = experiment.output_dir, experiment.options.checkpoint, experiment.params
 
     def render(checkpoint):
         parts = parts_of_mistakes(experiment, checkpoint, count)

@@ -10,7 +10,6 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.tf_config import EVALUATOR, PS, ClusterConfig
-from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import dumps
 from estimator_trainer.common.inference import duplicates
@@ -76,25 +75,25 @@ def run(plan: Plan, cluster: ClusterConfig | None = None) -> Any:
     has_evaluator = cluster is not None and bool(cluster.addresses.get(EVALUATOR))  # Which saves the result of a training.
     saves_result = not plan.schedule.looks_back and not (has_evaluator and plan.schedule.trains)
     with cluster_task.task_of(plan, cluster, gathered) as task:
-        return _run(plan, task, saves_result)
+        return _run(dataclasses.replace(plan, task=task), saves_result)
 
 
-def _run(plan, task, saves_result):
+def _run(plan, saves_result):
     with contextlib.ExitStack() as cleanup:
         offered: contextlib.AbstractContextManager = offering_replay(plan.output_dir)
-        if not task.is_chief:  # The chief has the weights.
+        if not plan.task.is_chief:  # The chief has the weights.
             plan = plan.with_options(warm_start_from='', from_step=None)
-        if plan.schedule.is_dry_run or not task.is_chief:
+        if plan.schedule.is_dry_run or not plan.task.is_chief:
             offered, directory = contextlib.nullcontext(), cleanup.enter_context(tempfile.TemporaryDirectory())
             plan = dataclasses.replace(plan.with_options(output_dir=plan.output_dir), output_dir=directory)
         if plan.schedule.follows and plan.options.from_step is not None:
             rollback.wait(plan.output_dir, plan.options)
-        experiment = cleanup.enter_context(opened(plan, task))
+        experiment = cleanup.enter_context(opened(plan))
         with offered, name_the_op(), diagnose_errors(experiment):
             result = RUN[plan.options.schedule](experiment)
             if experiment.evaluators and not plan.options.input:
                 projector.show(experiment.evaluators[0])
-        task.leave()
+        plan.task.leave()
         if result and saves_result:  # A server has none.
             run_dir.save_results(plan.output_dir, result)
     return result
@@ -109,24 +108,22 @@ def _describe(source):
 
 
 @contextlib.contextmanager
-def opened(plan: Plan, task: TrainingTask = ALONE) -> Iterator[Experiment]:
+def opened(plan: Plan) -> Iterator[Experiment]:
     """Yields the Experiment of a run after checking its output_dir, which is locked within the block if the run trains.
-
-    Args:
-      task: this process's.
 
     Raises:
       UsageError, RunError: as of `run`.
     """
-    config = make_run_config(plan.output_dir, plan.params.seed, plan.options, task)  # May fail, so before there is a directory.
-    with (_training if plan.schedule.trains else _using)(plan, config, task) as experiment:
+    # May fail, so before there is a directory.
+    config = make_run_config(plan.output_dir, plan.params.seed, plan.options, plan.task)
+    with (_training if plan.schedule.trains else _using)(plan, config) as experiment:
         if plan.schedule.trains or plan.schedule.follows:
             experiment.status.tracker = tracking.tracker_of(experiment)
         yield experiment
 
 
 @contextlib.contextmanager
-def _using(plan, config, task):
+def _using(plan, config):
     """Yields the Experiment of a schedule that does not train."""
     is_begun = checkpoints.has_checkpoint(plan.output_dir)
     saved = _saved(plan) if is_begun else None
@@ -138,21 +135,21 @@ def _using(plan, config, task):
         if is_begun and not saved:
             _compare(plan, plan.params)
         status = cleanup.enter_context(recorded('', False, plan.stop)) if plan.schedule.follows else None
-        yield make_experiment(plan, config, task, status)
+        yield make_experiment(plan, config, status)
 
 
 @contextlib.contextmanager
-def _training(plan, config, task):
+def _training(plan, config):
     """Yields the Experiment of a schedule that trains, once nothing is left to check but the graph of a run that resumes."""
     output_dir, options = plan.output_dir, plan.options
     is_resumed, back_to = checkpoints.has_checkpoint(output_dir) and not options.overwrite, rollback.target(output_dir, options)
     saved = _saved(plan, back_to) if is_resumed else None
     with contextlib.ExitStack() as cleanup:
         cleanup.enter_context(start_over.locked(output_dir, options))
-        is_recorded = task.is_chief and not plan.schedule.is_dry_run
+        is_recorded = plan.task.is_chief and not plan.schedule.is_dry_run
         if is_recorded and not options.overwrite and not checkpoints.has_checkpoint(output_dir):
             # By which the directory alone restarts it, even if it is killed while the data is prepared.
-            _record(plan, task, plan.kept, [], 0)
+            _record(plan, plan.kept, [], 0)
         status = cleanup.enter_context(recorded(output_dir if is_recorded else '', is_resumed, plan.stop))
         back_to = rollback.target(output_dir, options)  # Another process may have trained there meanwhile.
         rollback.say_if_done(output_dir, options)
@@ -163,12 +160,14 @@ def _training(plan, config, task):
         else:
             decision.check_start(plan.model, plan.params)
         source = with_word_vectors(with_class_counts(plan.source))
-        text = source.summary() if task.is_chief else ''
+        text = source.summary() if plan.task.is_chief else ''
         if text:
             tf.logging.info('%s', text)
         history, step = ([], 0) if options.overwrite else _history(plan, source.params, back_to)
-        plan = dataclasses.replace(plan, source=dataclasses.replace(source, params=_with_history(source.params, history, task)))
-        experiment = make_experiment(plan, config, task, status)
+        plan = dataclasses.replace(
+            plan, source=dataclasses.replace(source, params=_with_history(source.params, history, plan.task))
+        )
+        experiment = make_experiment(plan, config, status)
         if back_to is not None:
             rollback.check_length(options, back_to, experiment.train_steps)
         cleanup.callback(close_writers, output_dir)
@@ -178,7 +177,7 @@ def _training(plan, config, task):
 def _begun(plan, experiment, back_to, text, history, step):
     """Writes what a training begins with, and returns the experiment, which records the rest; arguments as in `_training`."""
     output_dir, options = plan.output_dir, plan.options  # As given: those of the experiment have what was chosen.
-    if options.overwrite and experiment.task.is_chief:
+    if options.overwrite and plan.task.is_chief:
         with seeded(plan.params.seed), name_the_op(), diagnose_errors(experiment):
             start_over.build_graphs(experiment)
         start_over.delete(output_dir)
@@ -189,17 +188,17 @@ def _begun(plan, experiment, back_to, text, history, step):
     if text:
         run_dir.save_summary(output_dir, text)
     kept = {**plan.kept, saved_flags.PARALLELISM: parallelism.of(experiment.options)}
-    kept[saved_flags.ASYNCHRONOUS] = experiment.task.batch_parts < experiment.task.count
-    record = functools.partial(_record, plan, experiment.task, kept, history, step)
+    kept[saved_flags.ASYNCHRONOUS] = plan.task.batch_parts < plan.task.count
+    record = functools.partial(_record, plan, kept, history, step)
     if checkpoints.has_checkpoint(output_dir):
         return dataclasses.replace(experiment, record=record)
     record()
     return experiment
 
 
-def _record(plan, task, kept, history, step):
+def _record(plan, kept, history, step):
     """Writes flags.json and hparams.json."""
-    (saved_flags.update if step else saved_flags.save)(plan.output_dir, kept, task.full_count)
+    (saved_flags.update if step else saved_flags.save)(plan.output_dir, kept, plan.task.full_count)
     overrides.save(plan.params, history, run_dir.hparams_path(plan.output_dir))
 
 

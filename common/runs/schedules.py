@@ -47,7 +47,7 @@ from estimator_trainer.common.training.saving import NOT_FINITE_HINT, EvaluateAf
 
 def train(experiment: Experiment, saving_listeners: Sequence[tf.train.CheckpointSaverListener] = ()) -> dict[str, Any]:
     """Trains up to train_steps, resuming from the latest checkpoint."""
-    step, output_dir = _latest_step(experiment), experiment.estimator.model_dir
+    step, output_dir = _latest_step(experiment), experiment.output_dir
     task, source = experiment.task, experiment.source
     if task.is_chief and (step < experiment.train_steps or not saved_dataset.load(output_dir)):
         saved_dataset.save(output_dir, experiment.source, is_resumed=step > 0)
@@ -104,7 +104,7 @@ def _unlike_checkpoint(experiment, name, graph):
     if name.rpartition('/')[2] in LOSS_SCALING_VARIABLES:
         reason = 'was not trained with --precision=float16, and has no loss scale: use the --precision it was trained with'
         return RunError(f'{checkpoint}: {reason}, {again}')
-    if saved_flags.load(experiment.estimator.model_dir).get('freeze', freeze) != freeze:
+    if saved_flags.load(experiment.output_dir).get('freeze', freeze) != freeze:
         return RunError(f'{checkpoint}: has no variable {name}: use the --freeze with which the run began, {again}')
     with graph.as_default():
         found = {'new': new_variables(checkpoint), 'gone': without_slots(unknown_variables(checkpoint, trains=True))}
@@ -113,7 +113,7 @@ def _unlike_checkpoint(experiment, name, graph):
 
 def _changed(experiment, checkpoint, changes):
     text = (
-        f'{checkpoint}: --model={experiment.source.params.model} has changed since this run ({changes}): restore its code, '
+        f'{checkpoint}: --model={experiment.params.model} has changed since this run ({changes}): restore its code, '
         f'continue in another --output_dir with --warm_start_from={checkpoint}, or start over with --overwrite'
     )
     return ModelChanged(checkpoint, changes, text)
@@ -124,9 +124,9 @@ def evaluate(experiment: Experiment, checkpoint_path: str | None = None) -> dict
 
     The metrics of splits are added to metrics.csv; those of files, which may be any, are only returned.
     """
-    output_dir = experiment.estimator.model_dir
+    output_dir = experiment.output_dir
     if not checkpoint_path:
-        decision.warn_of_metrics(experiment.source.params)
+        decision.warn_of_metrics(experiment.params)
         found = chosen_checkpoint.use(output_dir, experiment.options.checkpoint, functools.partial(evaluate, experiment))
         baselines.warn(found)
         return found
@@ -170,7 +170,7 @@ def _train_and_evaluate(experiment):
 
 
 def _with_best(experiment, result):
-    found = chosen_checkpoint.with_best(result, experiment.estimator.model_dir, vars(experiment.options))
+    found = chosen_checkpoint.with_best(result, experiment.output_dir, vars(experiment.options))
     baselines.warn(found.get('best', found))
     return found
 
@@ -178,7 +178,7 @@ def _with_best(experiment, result):
 def _has_missed_an_evaluation(experiment):
     """Whether the run was interrupted between saving a checkpoint and evaluating it."""
     step = _latest_step(experiment)
-    evaluated = {(row['global_step'], row['split']) for row in read_metrics(experiment.estimator.model_dir)}
+    evaluated = {(row['global_step'], row['split']) for row in read_metrics(experiment.output_dir)}
     return (
         step
         and step % experiment.eval_every_steps == 0
@@ -187,7 +187,7 @@ def _has_missed_an_evaluation(experiment):
 
 
 def _evaluate_and_keep(experiment, checkpoint_path=None):
-    output_dir = experiment.estimator.model_dir
+    output_dir = experiment.output_dir
     path = checkpoint_path or experiment.estimator.latest_checkpoint()
     experiment.status.enter(State.EVALUATING)
     result = evaluate(experiment, path)
@@ -201,7 +201,7 @@ def _should_stop(experiment):
     options = experiment.options
     if not options.early_stopping_patience:
         return False
-    output_dir, split, metric = experiment.estimator.model_dir, options.eval_splits[0], experiment.objective.metric
+    output_dir, split, metric = experiment.output_dir, options.eval_splits[0], experiment.objective.metric
     values = read_metric(output_dir, split, metric, _latest_step(experiment))  # Later checkpoints may have been lost.
     since = evaluations_since_best(values, experiment.objective, options.early_stopping_min_delta)
     is_over = since >= options.early_stopping_patience
@@ -215,10 +215,8 @@ def _should_stop(experiment):
 
 def continuous_eval(experiment: Experiment) -> dict[str, Any]:
     """Evaluates every new checkpoint from another process, up to that of train_steps, and keeps the best."""
-    tf.logging.info('Waiting for checkpoints in %s up to step %d.', experiment.estimator.model_dir, experiment.train_steps)
-    for path in checkpoints.new_checkpoints(
-        experiment.estimator.model_dir, experiment.train_steps, experiment.options.eval_timeout
-    ):
+    tf.logging.info('Waiting for checkpoints in %s up to step %d.', experiment.output_dir, experiment.train_steps)
+    for path in checkpoints.new_checkpoints(experiment.output_dir, experiment.train_steps, experiment.options.eval_timeout):
         try:
             result = _evaluate_and_keep(experiment, path)
         except CheckpointGone:

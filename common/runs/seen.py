@@ -23,7 +23,7 @@ def seen(experiment: Experiment) -> dict[str, Any]:
 
     Nothing is trained: the order of the records is computed.
     """
-    output_dir, source = experiment.estimator.model_dir, experiment.source
+    output_dir, source = experiment.output_dir, experiment.source
     check_known(source, output_dir)
     saved_dataset.check_same(source, output_dir)
     first, last = _steps(experiment)
@@ -43,11 +43,9 @@ def _steps(experiment):
     newest = checkpoints.global_step(path)
     first, last = parse_step(given) if given else (1, newest)
     if not newest:
-        raise UsageError(
-            f'--schedule=seen: {experiment.estimator.model_dir} has no checkpoint after the first step: train it first'
-        )
+        raise UsageError(f'--schedule=seen: {experiment.output_dir} has no checkpoint after the first step: train it first')
     if last > newest:
-        raise UsageError(f'--step={given}: the latest checkpoint of {experiment.estimator.model_dir} is of step {newest}')
+        raise UsageError(f'--step={given}: the latest checkpoint of {experiment.output_dir} is of step {newest}')
     return first if ':' in given else 1, last
 
 
@@ -107,7 +105,7 @@ def _log(result):
 
 def _uses(experiment, first, last):
     """Returns the result for --record: the record's place, and the steps that used it, with their epochs."""
-    output_dir, source, text = experiment.estimator.model_dir, experiment.source, experiment.options.record
+    output_dir, source, text = experiment.output_dir, experiment.source, experiment.options.record
     split, number = _find(source, text, saved_flags.load(output_dir).get('eval_splits') or ['eval'])
     (place,) = places(source, split, [number])
     result = {'global_step': last, 'record': to_text(place), 'place': place, 'steps': [], 'epochs': []}

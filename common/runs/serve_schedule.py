@@ -24,7 +24,7 @@ def serve(experiment: Experiment) -> dict[str, Any]:
     from estimator_trainer.common.serving.metrics import Metrics
     from estimator_trainer.common.serving.served import ServedModel
 
-    options, source, output_dir = experiment.options, experiment.source, experiment.estimator.model_dir
+    options, source, output_dir = experiment.options, experiment.source, experiment.output_dir
     which, metrics = chosen_checkpoint.choose(output_dir, options.checkpoint), Metrics()
 
     def load():

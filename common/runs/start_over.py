@@ -38,7 +38,7 @@ def locked(output_dir: str, options: Options) -> Iterator[None]:
 
 def build_graphs(experiment: Experiment) -> None:
     """Builds the graphs of a run that takes the place of another: their errors come before the deletion."""
-    if not run_files.is_run(experiment.estimator.model_dir):
+    if not run_files.is_run(experiment.output_dir):
         return
     estimator = experiment.rehearse()
     with aside(experiment.train_input_fn, estimator.config.tf_random_seed) as (_, batch):  # The training says the rest.

@@ -21,7 +21,7 @@ from estimator_trainer.common.storage.metrics_table import MODE, STEP_LOSS, is_o
 
 def tracker_of(experiment: Experiment) -> Tracker | None:
     """Returns the tracker of a training, or of an evaluator, whose tracked run is another one; None without --loggers."""
-    options, output_dir = experiment.options, absolute(experiment.estimator.model_dir)
+    options, output_dir = experiment.options, absolute(experiment.output_dir)
     if not options.loggers or experiment.schedule.is_dry_run or not experiment.task.is_chief:
         return None
     is_evaluator = experiment.schedule.follows
@@ -30,7 +30,7 @@ def tracker_of(experiment: Experiment) -> Tracker | None:
         'name': f'{name} evaluator' if is_evaluator else name,
         'group': _sweep_of(output_dir),
         'output_dir': output_dir,
-        'hparams': {name: to_json(value) for name, value in experiment.source.params.items()},
+        'hparams': {name: to_json(value) for name, value in experiment.params.items()},
         'flags': _given(options),
     }
     return Tracker(
@@ -45,7 +45,7 @@ def tracker_of(experiment: Experiment) -> Tracker | None:
 
 def attach_report(experiment: Experiment) -> None:
     """Adds the report of a run that has ended to its tracked runs, which begin now if the run was not tracked."""
-    found = run_dir.read_status(experiment.estimator.model_dir)
+    found = run_dir.read_status(experiment.output_dir)
     if found.get('state') in status.LIVING and not status.is_gone(found):
         tf.logging.info('--loggers: the run still trains, and its tracked run gets the report at its end.')
     elif tracker := tracker_of(experiment):
@@ -86,6 +86,5 @@ def _row(found):
 
 
 def _artifacts(output_dir):
-    found = {'best_checkpoint': best_checkpoint.find_best(output_dir), 'report': run_dir.report_path(output_dir)}
-    is_there = {'best_checkpoint': bool(found['best_checkpoint']), 'report': tf.io.gfile.exists(found['report'])}
-    return {name: path for name, path in found.items() if is_there[name]}
+    best, report = best_checkpoint.find_best(output_dir), run_dir.report_path(output_dir)
+    return {**({'best_checkpoint': best} if best else {}), **({'report': report} if tf.io.gfile.exists(report) else {})}

@@ -82,7 +82,7 @@ def test_the_mean_threshold_decides_the_class_of_the_mean_probabilities():
 def test_folds_that_have_learned_different_classes_of_one_target_are_refused():
     def of_classes(*names):
         targets = [{'key': 'a', 'class_names': ['x', 'y']}, {'key': 'b', 'class_names': names}]
-        return SimpleNamespace(source=SimpleNamespace(params=HParams({}, {'task': 'several', 'targets': targets})))
+        return SimpleNamespace(params=HParams({}, {'task': 'several', 'targets': targets}))
 
     check_classes([of_classes('p', 'q'), of_classes('p', 'q')])
     assert failed(check_classes, [of_classes('p', 'q'), of_classes('p', 'r')]).startswith('the folds have different classes')

@@ -77,5 +77,5 @@ def test_other_models_have_no_threshold(predictions, shape):
 def test_other_targets_have_no_threshold(metadata, hparams, found):
     params = HParams({'decision_threshold': 0.3, **hparams}, metadata)
     assert refused(check, params) == f'decision_threshold=0.3 is for two classes, but {found}: omit it'
-    experiment = SimpleNamespace(source=SimpleNamespace(params=params), estimator=None)
+    experiment = SimpleNamespace(params=params, estimator=None)
     assert refused(decided, experiment, 'model.ckpt-1').endswith(f'but {found}: omit it')

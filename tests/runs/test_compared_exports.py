@@ -28,7 +28,12 @@ def run(tmp_path, model=linear, config=None, **functions):
     options = Options(format=('saved_model',))
     result = export(
         types.SimpleNamespace(
-            estimator=estimator, options=options, source=DataSource(module, '', estimator.params), threshold=None
+            estimator=estimator,
+            output_dir=estimator.model_dir,
+            options=options,
+            source=DataSource(module, '', estimator.params),
+            params=estimator.params,
+            threshold=None,
         )
     )
     return result, open(os.path.join(result['export'], 'assets.extra', 'model_card.md')).read()

@@ -90,7 +90,7 @@ def test_a_finished_run_is_reported_evaluated_and_kept(run, trained_run):
 
 def test_a_finished_run_of_an_elastic_cluster_records_the_chief_that_evaluates_it(trained_run):
     experiment = mock.Mock(train_steps=20)
-    experiment.estimator.model_dir = str(output_dir := trained_run('polynomial'))
+    experiment.output_dir = str(output_dir := trained_run('polynomial'))
     experiment.estimator.latest_checkpoint = lambda: f'{output_dir}/model.ckpt-20'
     experiment.task = types.SimpleNamespace(is_chief=True, members=['worker 1', 'chief'])
     assert schedules.train(experiment) == {'global_step': 20}
