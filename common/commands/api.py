@@ -89,8 +89,7 @@ def train(
       RunError: files are missing or corrupt, memory or disk space is insufficient, or training fails.
     """
     _check_training(options, on_metrics)
-    data_dir = options.pop('data_dir', None)
-    dataset, hparams = in_files(dataset, hparams, data_dir, target)
+    dataset, data_dir, hparams = in_files(dataset, hparams, options, target)
     run = Run(output_dir, model, dataset, data_dir)
     run._execute({'hparams': hparams}, options, on_metrics)
     return run
@@ -117,8 +116,7 @@ def find_learning_rate(
     Raises:
       UsageError, RunError: the model has its own training step, the loss does not fall, or as for `train`.
     """
-    data_dir = options.pop('data_dir', None)
-    dataset, hparams = in_files(dataset, hparams, data_dir, target)
+    dataset, data_dir, hparams = in_files(dataset, hparams, options, target)
     return Run(output_dir, model, dataset, data_dir)._execute({'schedule': 'find_learning_rate', 'hparams': hparams}, options)
 
 
@@ -145,8 +143,7 @@ def find_batch_size(
     Raises:
       UsageError, RunError: not even the smallest batch fits, or as for `train`.
     """
-    data_dir = options.pop('data_dir', None)
-    dataset, hparams = in_files(dataset, hparams, data_dir, target)
+    dataset, data_dir, hparams = in_files(dataset, hparams, options, target)
     check_importable(model, dataset, 'size')
     settings = Settings(output_dir, model, dataset, data_dir)
     with settings.asking({'schedule': 'find_batch_size', 'hparams': hparams}, options) as (FLAGS, objects, stop):

@@ -129,21 +129,18 @@ def _check_value(name, value, entry):
 
 def check_names(FLAGS: flags.FlagValues) -> None:
     """Raises UsageError if a model, dataset or set of hyper-parameters does not exist, or --hparams is malformed or wrong."""
+    modules = {'model': FLAGS.model, 'dataset': FLAGS.dataset}
     check_all(
         [
-            lambda: _check_module('model', FLAGS.model),
-            lambda: _check_module('dataset', FLAGS.dataset),
+            *(
+                functools.partial(loader.check_name, *module) for module in modules.items() if module[1]
+            ),  # `check` names an empty one.
             lambda: _check_set(FLAGS.hparams_set),
             lambda: _check_hparams(FLAGS),
             lambda: logger_modules.check_names(FLAGS.loggers),
             lambda: parse(FLAGS.override_hparams or '', '--override_hparams'),
         ]
     )
-
-
-def _check_module(kind, name):
-    if name:  # `check` names an empty one.
-        loader.check_name(kind, name)
 
 
 def _check_set(name):

@@ -66,8 +66,7 @@ def train_folds(
       UsageError: an argument is wrong, the data cannot be divided, or the output_dir has a run or other folds.
       RunError: a fold fails.
     """
-    data_dir = options.pop('data_dir', None)
-    dataset, hparams = in_files(dataset, hparams, data_dir, target)
+    dataset, data_dir, hparams = in_files(dataset, hparams, options, target)
     check_importable(model, dataset, 'fold')
     if not folds:
         raise UsageError('folds=0 divides nothing: give 2 or more, or call train()')

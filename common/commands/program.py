@@ -111,19 +111,22 @@ def read_predictions(
 
 
 def in_files(
-    dataset: Any, hparams: Mapping[str, Any] | str, data_dir: str | None, target: str | Sequence[str]
-) -> tuple[Any, Mapping[str, Any] | str]:
-    """Returns the dataset and the hyper-parameters; for a table in memory, those of a file of it, which is written to data_dir.
+    dataset: Any, hparams: Mapping[str, Any] | str, options: dict[str, Any], target: str | Sequence[str]
+) -> tuple[Any, str | None, Mapping[str, Any] | str]:
+    """Returns the dataset, the data_dir, removed from the options, and the hyper-parameters.
+
+    For a table in memory, they are those of a file of it, which is written to data_dir.
 
     Raises:
       UsageError: it cannot be written, or there is a target for another dataset.
     """
+    data_dir = options.pop('data_dir', None)
     if frames.is_frame(dataset):
         path = frames.write(dataset, _absolute('data_dir', Options.data_dir if data_dir is None else data_dir))
-        return 'table', frames.add_file(hparams, path, target)
+        return 'table', data_dir, frames.add_file(hparams, path, target)
     if target:
         raise UsageError('target is for a dataset that is a table in memory: give hparams={"target": ...}')
-    return dataset, hparams
+    return dataset, data_dir, hparams
 
 
 def check_importable(model: Any, dataset: Any, unit: str) -> None:

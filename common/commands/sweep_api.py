@@ -56,8 +56,7 @@ def sweep(
       UsageError: an argument is wrong, or the output_dir belongs to another search.
       RunError: Optuna is not installed, another search is running there, or no trial completed.
     """
-    data_dir = options.pop('data_dir', None)
-    dataset, hparams = in_files(dataset, hparams, data_dir, target)
+    dataset, data_dir, hparams = in_files(dataset, hparams, options, target)
     check_importable(model, dataset, 'trial')
     settings = Settings(output_dir, model, dataset, data_dir, DEFAULT_DIR)
     server = trials_server()

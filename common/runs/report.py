@@ -1,8 +1,7 @@
 """The schedule report: what the output_dir of a run has, and the predictions of a split, as one HTML page."""
 
-from collections.abc import Mapping, Sequence
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -39,18 +38,10 @@ def _write(experiment, checkpoint):
     return {'global_step': checkpoints.global_step(checkpoint), 'report': path}
 
 
-class _Records(NamedTuple):
-    """What a run has written about itself: its flags, its status, all evaluations and the best one."""
-
-    flags: Mapping[str, Any]
-    status: Mapping[str, Any]
-    evaluations: Sequence[Mapping[str, Any]]
-    best: Mapping[str, Any] | None
-
-
 def _read(output_dir):
+    """Returns what a run has written about itself: its flags, its status, all evaluations and the best one."""
     evaluations, best = read_evaluations(output_dir), best_checkpoint.evaluation(output_dir)
-    return _Records(saved_flags.load(output_dir), run_dir.read_status(output_dir), evaluations, best)
+    return saved_flags.load(output_dir), run_dir.read_status(output_dir), evaluations, best
 
 
 def overview(output_dir: str, model: str, dataset: str) -> dict[str, Any]:
@@ -60,11 +51,7 @@ def overview(output_dir: str, model: str, dataset: str) -> dict[str, Any]:
       output_dir: of a run with a checkpoint.
       model, dataset: their names.
     """
-    return _overview(_read(output_dir), output_dir, model, dataset)
-
-
-def _overview(found, output_dir, model, dataset):
-    flags, status, evaluations, best = found
+    flags, status, evaluations, best = _read(output_dir)
     objective, split = parse_objective(flags.get('best_metric')), (flags.get('eval_splits') or ['eval'])[0]
     charts, omitted = curves.draw(read_history(output_dir), Best(objective, split, best['global_step'] if best else None))
     step, end = status.get('global_step') or checkpoints.steps(output_dir)[-1], status.get('train_steps')
@@ -94,13 +81,12 @@ def mistakes_page(experiment: Experiment, count: int) -> str:
 
 def _parts_of_run(output_dir: str, source: DataSource) -> dict[str, Any]:
     """Returns the variables of the page that come from the files of a run."""
-    found, params = _read(output_dir), source.params
-    flags, status, evaluations, best = found
+    (flags, status, evaluations, best), params = _read(output_dir), source.params
     columns, metrics = curves.of_metrics(evaluations, best)
     end = status.get('train_steps') or status.get('global_step') or checkpoints.steps(output_dir)[-1]
     patterns = [*getattr(source.module, 'INPUT_PATTERNS', ())]
     return {
-        **_overview(found, output_dir, params.model, params.dataset),
+        **overview(output_dir, params.model, params.dataset),
         'metric_columns': columns,
         'metrics': metrics,
         'summary': _summary(output_dir, source),

@@ -22,19 +22,14 @@ ASYNCHRONOUS = 'asynchronous'  # Whether each task of the cluster took batches o
 REPLACED = 'replaced_defaults'  # Default hyper-parameters, {name: value}, in whose place the run began with other values.
 
 
-def save(output_dir: str, kept: Mapping[str, Any], num_tasks: int) -> None:
-    """Writes the file for a run that begins.
+def save(output_dir: str, kept: Mapping[str, Any], num_tasks: int, is_resumed: bool = False) -> None:
+    """Writes the file; of a run that resumes, warns of changed flags that change its result.
 
     Args:
       kept: the flags of Trait.KEPT, DATA_DIR, LOCAL_CLUSTER, REPLACED and, once known, PARALLELISM and ASYNCHRONOUS.
       num_tasks: number of processes that train.
     """
-    write_json(flags_path(output_dir), {**kept, 'num_tasks': num_tasks})
-
-
-def update(output_dir: str, kept: Mapping[str, Any], num_tasks: int) -> None:
-    """Writes the file for a run that resumes, and warns of changed flags that change its result; arguments as for `save`."""
-    now, saved = {**kept, 'num_tasks': num_tasks}, load(output_dir)
+    now, saved = {**kept, 'num_tasks': num_tasks}, load(output_dir) if is_resumed else {}
     began = {name: saved[name] for name in (*names_with(Trait.CHANGES_RESULT), 'num_tasks') if name in saved}
     if changes := differences(began, now, now.keys() - began.keys()):
         tf.logging.warning('This run began otherwise: %s. Its result differs from that without these changes.', changes)

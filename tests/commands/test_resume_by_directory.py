@@ -101,7 +101,7 @@ def test_flags_that_change_the_result_stay_as_the_run_began_and_others_are_those
     began = {'num_towers': 2, 'eval_steps': 3, saved_flags.REPLACED: {'batch_size': 8}}
     saved_flags.save(str(tmp_path), began, 1)
     now = {'num_towers': 4, 'eval_steps': 5, saved_flags.REPLACED: {'batch_size': 9, 'seed': 1}}
-    saved_flags.update(str(tmp_path), now, 3)
+    saved_flags.save(str(tmp_path), now, 3, is_resumed=True)
     expected = {'num_towers': 2, 'eval_steps': 5, saved_flags.REPLACED: {'batch_size': 8, 'seed': 1}, 'num_tasks': 1}
     assert saved_flags.load(str(tmp_path)) == expected
     assert 'This run began otherwise: num_towers was 2, now it is 4; num_tasks was 1, now it is 3.' in caplog.text
