@@ -10,8 +10,6 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.tf_config import EVALUATOR, PS, ClusterConfig
-from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.files import dumps
 from estimator_trainer.common.inference import duplicates
 from estimator_trainer.common.monitoring import projector
 from estimator_trainer.common.monitoring.summaries import close_writers
@@ -24,6 +22,7 @@ from estimator_trainer.common.runs import (
     rollback,
     saved_dataset,
     saved_flags,
+    saved_hparams,
     start_over,
     tracking,
 )
@@ -37,7 +36,7 @@ from estimator_trainer.common.training.loss_watch import offering_replay
 from estimator_trainer.common.training.numerics import name_the_op
 from estimator_trainer.common.training.reproducibility import seeded
 from estimator_trainer.common.training.session_config import make_run_config
-from estimator_trainer.hparams import build, comparison, overrides
+from estimator_trainer.hparams import build, overrides
 
 _COMPARED = 20_000  # Examples of each split, in a description of the data.
 
@@ -133,7 +132,7 @@ def _using(plan, config):
         cleanup.enter_context(seeded(plan.params.seed))
         plan = dataclasses.replace(plan, source=_with_data(plan, saved))
         if is_begun and not saved:
-            _compare(plan, plan.params)
+            saved_hparams.compare(plan, plan.params)
         status = cleanup.enter_context(recorded('', False, plan.stop)) if plan.schedule.follows else None
         yield make_experiment(plan, config, status)
 
@@ -163,10 +162,8 @@ def _training(plan, config):
         text = source.summary() if plan.task.is_chief else ''
         if text:
             tf.logging.info('%s', text)
-        history, step = ([], 0) if options.overwrite else _history(plan, source.params, back_to)
-        plan = dataclasses.replace(
-            plan, source=dataclasses.replace(source, params=_with_history(source.params, history, plan.task))
-        )
+        params, history, step = saved_hparams.with_history(plan, source.params, back_to)
+        plan = dataclasses.replace(plan, source=dataclasses.replace(source, params=params))
         experiment = make_experiment(plan, config, status)
         if back_to is not None:
             rollback.check_length(options, back_to, experiment.train_steps)
@@ -202,20 +199,11 @@ def _record(plan, kept, history, step):
     overrides.save(plan.params, history, run_dir.hparams_path(plan.output_dir))
 
 
-def _compare(plan, params, before=None):
-    """Returns the hyper-parameters that a run has saved, if it may go on with others; see `comparison.compare`."""
-    free, advise = ['eval_batch_size', 'decision_threshold', *getattr(plan.model, 'INFERENCE_HPARAMS', ())], None
-    if plan.schedule.trains:
-        free = plan.overridden
-        advise = functools.partial(overrides.advise, getattr(plan.model, 'OVERRIDABLE_HPARAMS', ()))
-    return comparison.compare(params, run_dir.hparams_path(plan.output_dir), free, advise, before, plan.source.given)
-
-
 def _saved(plan, back_to=None):
     """Returns the SavedDataset of a run, or None; checks that its hyper-parameters are the same."""
     saved = saved_dataset.load(plan.output_dir)
     if saved or not plan.source.has_metadata():  # Otherwise the data must be prepared first.
-        _compare(plan, build.add_metadata(plan.params, saved.metadata) if saved else plan.params, back_to)
+        saved_hparams.compare(plan, build.add_metadata(plan.params, saved.metadata) if saved else plan.params, back_to)
     return saved
 
 
@@ -232,33 +220,3 @@ def _reads_data(plan):
     schedule, options = plan.schedule, plan.options
     is_of_split = (schedule.evaluates or schedule.predicts) and not options.input
     return schedule.trains or schedule.looks_back or is_of_split or options.quantize == 'int8'
-
-
-def _history(plan, params, back_to):
-    """Returns the history of a run's hyper-parameters, including changes on resuming, and the step of the change.
-
-    Args:
-      back_to: the step to which the run goes back, without the changes since, or None.
-    """
-    path, history, step = run_dir.hparams_path(plan.output_dir), [], 0
-    if checkpoints.has_checkpoint(plan.output_dir):
-        saved = _compare(plan, params, back_to)
-        latest = checkpoints.global_step(tf.train.latest_checkpoint(plan.output_dir))
-        history, step = overrides.read_history(path), latest if back_to is None else back_to
-        history = [entry for entry in history if back_to is None or entry['global_step'] < back_to]
-        history = overrides.add_entry(history, saved, params, plan.overridden, step)
-        for entry in history:
-            for name, (old, new) in entry['hparams'].items():
-                tf.logging.info('From step %d on: %s is %s; it was %s.', entry['global_step'], name, dumps(new), dumps(old))
-    return history, step
-
-
-def _with_history(params, history, task):
-    """Returns hyper-parameters with the step at which batch_size changed."""
-    batch_start = overrides.batch_start(history)
-    if batch_start != (0, 0) and (not task.can_change_batch_size or params.group_by_length):
-        raise UsageError(
-            f'--override_hparams: batch_size changed at step {batch_start[0]}, after which this run cannot continue '
-            f'{"with group_by_length" if task.can_change_batch_size else "in a cluster"}: start over in another --output_dir'
-        )
-    return params.with_batch_start(batch_start)
