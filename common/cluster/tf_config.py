@@ -123,7 +123,7 @@ def _parse(text):
     task = value.get('task', {})
     if not isinstance(task, dict) or not isinstance(task.get('type', ''), str):
         raise UsageError(f'TF_CONFIG: its task is not an object of a type and an index: {_FIX}')
-    if not _is_index(task.get('index', 0)):
+    if isinstance(task.get('index'), bool) or not str(task.get('index', 0)).isdecimal():
         raise UsageError(f"TF_CONFIG: its task's index {json.dumps(task['index'])} is not an integer from 0: {_FIX}")
     job, index = task.get('type', ''), int(task.get('index', 0))
     job = _OLD_NAMES.get(job, job)
@@ -139,10 +139,6 @@ def _parse(text):
     if index >= count and (is_cluster or job in value.get('cluster', {})):
         raise UsageError(f'TF_CONFIG: its task is {job} {index}, and the cluster has {count} of this type: {_FIX}')
     return ClusterConfig(addresses, job, index)
-
-
-def _is_index(value):
-    return not isinstance(value, bool) and str(value).isdecimal()
 
 
 def _addresses(cluster):

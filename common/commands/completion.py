@@ -34,15 +34,12 @@ def candidates(FLAGS: flags.FlagValues, word: str) -> list[str]:
     """Returns the words that begin with `word`: flags, or a flag with its possible values; none for paths and numbers."""
     name, is_given, value = word.partition('=')
     if not is_given:
-        return [flag for flag in _flags(FLAGS) if flag.startswith(word)]
+        known = (f'--{name}' if FLAGS[name].boolean else f'--{name}=' for name in sorted(FLAGS))
+        return [flag for flag in known if flag.startswith(word)]
     name = name.lstrip('-')
     before, comma, _ = value.rpartition(',')
     start = f'--{name}={before}{comma}'
     return [found for found in (f'{start}{item}' for item in _values(FLAGS, name)) if found.startswith(word)]
-
-
-def _flags(FLAGS: flags.FlagValues) -> Iterable[str]:
-    return (f'--{name}' if FLAGS[name].boolean else f'--{name}=' for name in sorted(FLAGS))
 
 
 def _values(FLAGS: flags.FlagValues, name: str) -> Iterable[str]:

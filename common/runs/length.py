@@ -15,6 +15,7 @@ from estimator_trainer.common.pipeline.size import count_examples
 from estimator_trainer.hparams.build import HParams
 
 _MANY = 30  # Checkpoints of a run.
+_STEPS = 1000  # Between checkpoints where epochs are undefined.
 
 
 class RunLength(NamedTuple):
@@ -48,7 +49,7 @@ def measure(source: DataSource, options: Options) -> RunLength:
         num_examples = count_examples(source, params.train_split, 1 if is_short else needed_examples(params))
         if not schedule.is_dry_run:
             train_steps = _train_steps(params, num_examples)
-    epoch_steps = _epoch_steps(params, num_examples)
+    epoch_steps = math.ceil(num_examples / params.batch_size) if num_examples > 0 else _STEPS
     if num_examples and not schedule.is_dry_run and not params.train_steps and train_steps < params.min_steps:
         if schedule.trains:
             _warn_of_few(params, num_examples)
@@ -108,8 +109,3 @@ def of_batches(num_examples: int, params: HParams, overfit_batches: int) -> int:
         return num_examples
     wanted = min(overfit_batches * params.batch_size, MAX_STEPS)
     return wanted if num_examples < 0 else min(wanted, num_examples)  # Negative: infinite, or more than needed.
-
-
-def _epoch_steps(params, num_examples):
-    """Returns the default number of steps between checkpoints: an epoch, or 1,000 if epochs are undefined."""
-    return math.ceil(num_examples / params.batch_size) if num_examples > 0 else 1000

@@ -1,9 +1,8 @@
 """Which point of the search space is next: proposed by earlier results, or in order; none of a finite space twice."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 import itertools
 import math
-from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
@@ -58,9 +57,8 @@ class _WithoutRepetition(optuna.samplers.TPESampler):
     def sample_relative(self, study, trial, search_space):
         taken = _taken(study, self._space)
         drawn = ({name: self._draw(study, trial, name) for name in self._space} for _ in range(self._draws))
-        return next(
-            (point for point in itertools.chain(drawn, _points(self._space)) if _key(point, self._space) not in taken), {}
-        )
+        ordered = (dict(zip(self._space, values)) for values in itertools.product(*map(_values, self._space.values())))
+        return next((point for point in itertools.chain(drawn, ordered) if _key(point, self._space) not in taken), {})
 
     def _draw(self, study, trial, name):
         distribution = self._space[name]
@@ -80,14 +78,10 @@ def _key(point, space):
     indices = []
     for name, distribution in space.items():
         value = distribution.to_internal_repr(point[name])
-        indices.append(int(value) if _is_choice(distribution) else round((value - distribution.low) / _step(distribution)))
+        if not _is_choice(distribution):
+            value = round((value - distribution.low) / (distribution.step or 1))  # A single float needs no step.
+        indices.append(int(value))
     return tuple(indices)
-
-
-def _points(space) -> Iterator[dict[str, Any]]:
-    """Yields all points of a finite space; values of the last hyper-parameter change first."""
-    for values in itertools.product(*map(_values, space.values())):
-        yield dict(zip(space, values))
 
 
 def _num_values(distribution):
@@ -112,7 +106,3 @@ def _values(distribution):
 
 def _is_choice(distribution):
     return isinstance(distribution, CategoricalDistribution)
-
-
-def _step(distribution):
-    return distribution.step or 1  # A single float needs none.
