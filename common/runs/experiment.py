@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 import dataclasses
 import functools
 import math
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -71,14 +70,8 @@ def make_experiment(plan: Plan, config: tf.estimator.RunConfig, status: StatusFi
         dataset, or there is no such split or metric.
       RunError: a split is empty, or not even its shuffle buffer fits into memory.
     """
-    model, source, options, task, params, schedule = (
-        plan.model,
-        plan.source,
-        plan.options,
-        plan.task,
-        plan.params,
-        plan.schedule,
-    )
+    model, source, options, task = plan.model, plan.source, plan.options, plan.task
+    params, schedule = plan.params, plan.schedule
     has_checkpoint = checkpoints.has_checkpoint(config.model_dir) and not options.overwrite
     is_resumed = schedule.trains and has_checkpoint
     if is_resumed and task is ALONE:
@@ -94,9 +87,14 @@ def make_experiment(plan: Plan, config: tf.estimator.RunConfig, status: StatusFi
     options, devices = _warm_started(options, config.model_dir, has_checkpoint), tower_devices(options)
     if schedule.trains and task is ALONE:
         config = config.replace(session_config=make_session_config(devices, options))
-    shared: dict[str, Any] = {'options': options, 'stop': plan.stop, 'task': task, 'on_metrics': plan.on_metrics}
-    shared |= {'status': status or StatusFile(), 'times': Times()}
+    status, times = status or StatusFile(), Times()
     training = Training(
+        options=options,
+        stop=plan.stop,
+        task=task,
+        on_metrics=plan.on_metrics,
+        status=status,
+        times=times,
         total_steps=length.train_steps,
         num_examples=max(length.num_examples, 0),
         checkpoint_periods=[*filter(None, [length.save_steps, length.eval_every_steps, options.keep_checkpoint_every])],
@@ -105,7 +103,6 @@ def make_experiment(plan: Plan, config: tf.estimator.RunConfig, status: StatusFi
         vectors=source.vectors,
         modules=[model, source.module],
         plain_input_fn=plain_input_fn,
-        **shared,
     )
     estimator, evaluated = make_estimators(model, source, devices, training, config)
 
@@ -114,7 +111,9 @@ def make_experiment(plan: Plan, config: tf.estimator.RunConfig, status: StatusFi
         return estimator if task is ALONE else make_estimators(model, source, devices, *alone)[0]
 
     return Experiment(
-        **{**vars(plan), **shared},
+        **vars(dataclasses.replace(plan, options=options)),
+        status=status,
+        times=times,
         estimator=estimator,
         rehearse=rehearse,
         train_input_fn=train_input_fn,
