@@ -1,7 +1,8 @@
 """dataset.json in an output_dir: facts about the training data for evaluation, prediction and export."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import dataclasses
+import functools
 import hashlib
 from typing import Any
 
@@ -75,6 +76,11 @@ def _from_json(value):
 
 def save(output_dir: str, source: DataSource, is_resumed: bool) -> None:
     """Writes the metadata and the specs of the training data; warns if a resumed run's data differs."""
+    saving(output_dir, source, is_resumed)()
+
+
+def saving(output_dir: str, source: DataSource, is_resumed: bool) -> Callable[[], None]:
+    """Returns the function that does what is left of `save`, once the data has been looked at: writes the file."""
     saved = load(output_dir) if is_resumed else None
     with tf.Graph().as_default():
         files = _files(source)
@@ -83,7 +89,7 @@ def save(output_dir: str, source: DataSource, is_resumed: bool) -> None:
         value |= _described(source)
     if saved and saved.sha256 and files and files.sha256 != saved.sha256:
         tf.logging.warning('The training data differs from the data that this model was trained on so far.')
-    write_json(dataset_path(output_dir), {**value, 'checksum': _checksum(value)})
+    return functools.partial(write_json, dataset_path(output_dir), {**value, 'checksum': _checksum(value)})
 
 
 def check_same(source: DataSource, output_dir: str) -> None:

@@ -49,8 +49,13 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
     """Trains up to train_steps, resuming from the latest checkpoint."""
     step, output_dir = _latest_step(experiment), experiment.output_dir
     task, source = experiment.task, experiment.source
+    at_start = [experiment.record]  # Of a run that resumes, nothing is recorded before its session stands.
     if task.is_chief and (step < experiment.train_steps or not saved_dataset.load(output_dir)):
-        saved_dataset.save(output_dir, experiment.source, is_resumed=step > 0)
+        save = saved_dataset.saving(output_dir, source, is_resumed=step > 0)
+        if 0 < step < experiment.train_steps:
+            at_start.append(save)
+        else:
+            save()
     if task.is_chief and task.members:  # Even if nothing is left to train: the first one has the result.
         run_dir.add_tasks(output_dir, step, task.members)
     if step >= experiment.train_steps:
@@ -71,7 +76,7 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
             _final_loss(experiment.stop),
             recording(experiment) as recorders,
         ):
-            hooks, listeners = [shown, AfterStart(experiment.record)], [*recorders, *saving_listeners]
+            hooks, listeners = [shown, *map(AfterStart, at_start)], [*recorders, *saving_listeners]
             experiment.estimator.train(experiment.train_input_fn, hooks, None, experiment.train_steps, listeners)
     except tf.estimator.NanLossDuringTrainingError:  # On a worker, whose own hooks follow the Estimator's.
         raise RunError(f'the loss of a step after step {max(task.last_step, step)} is nan: {NOT_FINITE_HINT}') from None
