@@ -41,7 +41,7 @@ MOMENTS = {
     'verification': ('train', 'records.verified', 'add', 1),
     'hyper-parameters': ('train', 'runs.runner', 'overrides.save', 1),
     'flags': ('train', 'runs.saved_flags', 'save', 1),
-    'dataset': ('train', 'runs.saved_dataset', 'save', 1),
+    'dataset': ('train', 'runs.saved_dataset', 'saving', 1),
     'first save': ('train', 'training.saving', 'CheckpointSaver._save', 1),
     'second save': ('train', 'training.saving', 'CheckpointSaver._save', 2),
     'last save': ('train', 'training.saving', 'CheckpointSaver._save', 4),
