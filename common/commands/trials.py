@@ -32,7 +32,7 @@ def serve(outlive: bool = False) -> list[str] | None:
     from estimator_trainer.common.commands import report, request  # noqa: F401
 
     gc.freeze()  # Otherwise, each fork would traverse these objects, and copy them.
-    arguments = forks.serve(outlive)
+    arguments = forks.serve(outlive=outlive)
     numpy.random.seed()  # In a fork as in a new process; Python does so for its own generator.
     processes.keep_objects()
     return arguments
