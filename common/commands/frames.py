@@ -1,8 +1,9 @@
 """Tables in the memory of a Python program, as files that --dataset=table reads."""
 
 from collections.abc import Mapping, Sequence
+import hashlib
+import io
 import os
-import tempfile
 from typing import Any
 
 from estimator_trainer.common import files
@@ -30,15 +31,13 @@ def write(frame: Any, data_dir: str) -> str:
     import pyarrow as pa  # Takes 0.15 s, which programs without tables need not wait for.
 
     try:
-        table = _table(pa, frame)
+        table, checksum = _table(pa, frame), _Checksum()
+        _write(pa, table, checksum)
+        final = os.path.join(data_dir, f'frame-{checksum.sha256.hexdigest()[:16]}.arrow')
         os.makedirs(data_dir, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=data_dir) as directory:
-            path = os.path.join(directory, 'frame.arrow')
-            with pa.ipc.new_file(path, table.schema) as writer:
-                writer.write_table(table)
-            final = os.path.join(data_dir, f'frame-{files.sha256_of(path)[:16]}.arrow')
-            if not os.path.exists(final):  # The conversion of an older one is bound to its time.
-                os.rename(path, final)
+        if not os.path.exists(final):  # The conversion of an older one is bound to its time.
+            with files.atomic_path(final) as path:
+                _write(pa, table, path)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise UsageError(f'dataset: the table cannot be read: {" ".join(str(error).split())}') from None
     except OSError as error:
@@ -60,6 +59,25 @@ def _check_types(frame):
         dtype = str(getattr(getattr(found, 'categories', None), 'dtype', found))
         if cure := next((cure for kind, cure in _CURES.items() if dtype.startswith(kind)), None):
             raise ValueError(f"the column {name} is of the type {dtype}: give frame['{name}']{cure}")
+
+
+def _write(pa, table, sink):
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+class _Checksum(io.RawIOBase):
+    """A file that is only hashed."""
+
+    def __init__(self) -> None:
+        self.sha256 = hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.sha256.update(data)
+        return len(data)
 
 
 def add_file(hparams: Mapping[str, Any] | str, path: str, target: str | Sequence[str]) -> Mapping[str, Any] | str:
