@@ -39,7 +39,7 @@ class SavedDataset:
 
 
 def load(output_dir: str) -> SavedDataset | None:
-    """Reads the file written by `save`; returns None if there is none.
+    """Reads the file written by `saving`; returns None if there is none.
 
     Raises:
       RunError: the file is corrupt or was changed.
@@ -74,13 +74,11 @@ def _from_json(value):
     return SavedDataset(metadata, Specs(from_json(value['records']), features), sha256, data_dir)
 
 
-def save(output_dir: str, source: DataSource, is_resumed: bool) -> None:
-    """Writes the metadata and the specs of the training data; warns if a resumed run's data differs."""
-    saving(output_dir, source, is_resumed)()
-
-
 def saving(output_dir: str, source: DataSource, is_resumed: bool) -> Callable[[], None]:
-    """Returns the function that does what is left of `save`, once the data has been looked at: writes the file."""
+    """Looks at the training data, and returns the function that writes its metadata and its specs.
+
+    Warns if the data of a run that resumes differs.
+    """
     saved = load(output_dir) if is_resumed else None
     with tf.Graph().as_default():
         files = _files(source)

@@ -131,7 +131,7 @@ def make(tmp_path):
 
 
 def test_a_dataset_json_with_other_contents_than_those_written_is_reported(tmp_path, make):
-    saved_dataset.save(str(tmp_path), make(), is_resumed=False)
+    saved_dataset.saving(str(tmp_path), make(), is_resumed=False)()
     file, expected = tmp_path / 'dataset.json', saved_dataset.load(str(tmp_path))
     content = json.loads(file.read_text())
     cure = '--schedule=train rewrites it if deleted'
@@ -185,7 +185,7 @@ def test_resuming_with_other_data_warns(tmp_path, make, caplog):
     warnings = []
     for source, is_resumed in ((0, False), (0, True), (1, False), (0, True), (0, True)):
         caplog.clear()
-        saved_dataset.save(str(tmp_path), sources[source], is_resumed)
+        saved_dataset.saving(str(tmp_path), sources[source], is_resumed)()
         warnings.append('The training data differs from the data that this model was trained on so far.' in caplog.text)
     assert warnings == [False, False, False, True, False]
 
@@ -206,6 +206,6 @@ def test_restrictions_without_the_data_are_logged(tmp_path, make, caplog, parse,
         return tf.data.Dataset.from_tensors({'i': 1, 'ragged': tf.ragged.constant([[1], []])} if 'Ragged' in message else '')
 
     source = make(read=read, parse=lambda mode, params, record: ({'x': parse(params, record)}, {}))
-    saved_dataset.save(str(tmp_path), source, is_resumed=False)
+    saved_dataset.saving(str(tmp_path), source, is_resumed=False)()
     assert re.search(message, caplog.text), caplog.text
     assert saved_dataset.load(str(tmp_path)).specs is None
