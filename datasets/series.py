@@ -12,14 +12,12 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range, listed
-from estimator_trainer.common.files import read_json, write, write_json
 from estimator_trainer.common.own_data import dates, numbers, series_features, series_rows, series_time, series_windows
-from estimator_trainer.common.own_data.conversions import once
+from estimator_trainer.common.own_data.conversions import convert_once, read_metadata, read_summary
 from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.series_time import Step
 from estimator_trainer.common.own_data.series_windows import Windows
-from estimator_trainer.common.own_data.split_rows import read_summary
-from estimator_trainer.common.own_data.splits import fingerprint, log_outdated
+from estimator_trainer.common.own_data.splits import fingerprint
 from estimator_trainer.common.own_data.tables import SUFFIXES, open_rows, open_table
 from estimator_trainer.common.records import records
 from estimator_trainer.common.targets import BASELINES
@@ -53,9 +51,7 @@ def get_params() -> dict[str, Any]:
 def prepare(data_dir: str, params: HParams) -> None:
     """Converts the table to TFRecord files of windows, once for each state of the file and of the hyper-parameters."""
     _check(params)
-    directory = _directory(data_dir, params)
-    path = os.path.join(directory, 'warnings.json')
-    once(path, records.is_written(directory), lambda: _convert(directory, params))
+    convert_once(_directory(data_dir, params), params.table_file, lambda: _converted(params))
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
@@ -70,7 +66,7 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
       cycles: those of the calendar that are learned, {'period', in days, 'harmonics'}.
       least_scale: the least divisor of a window.
     """
-    return read_json(os.path.join(_directory(data_dir, params), 'metadata.json'))
+    return read_metadata(_directory(data_dir, params))
 
 
 def summary(data_dir: str, params: HParams) -> str:
@@ -209,7 +205,8 @@ def _directory(data_dir, params):
     return os.path.join(data_dir, f'series-{key}')
 
 
-def _convert(directory: str, params: HParams) -> None:
+def _converted(params: HParams) -> tuple[dict[str, Any], str, dict[str, Windows]]:
+    """Returns the metadata, a summary, and the windows of each split."""
     path = params.table_file
     table = open_table(path, [params.time, params.target, params.group])
     columns, ignored = series_rows.find_columns(table, params)
@@ -226,12 +223,7 @@ def _convert(directory: str, params: HParams) -> None:
     facts = series_windows.describe(path, columns, splits, step, cut, season)
     _warn_of_season(path, splits, season)
     _warn_of_new(path, splits)
-    tf.io.gfile.makedirs(directory)
-    write_json(os.path.join(directory, 'metadata.json'), facts)
-    text = series_windows.summarize(path, facts, splits, cut, ignored, params.season)
-    write(os.path.join(directory, 'summary.txt'), text)
-    records.write(directory, splits, fingerprint=os.path.basename(directory))
-    log_outdated(directory, path)
+    return facts, series_windows.summarize(path, facts, splits, cut, ignored, params.season), splits
 
 
 def _warn_of_season(path: str, splits: dict[str, Windows], season: int) -> None:

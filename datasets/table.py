@@ -7,14 +7,12 @@ the training rows unless a schema file gives them; see docs/own_data.md.
 
 from collections.abc import Iterator, Mapping
 import functools
-import os
 import re
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
-from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import (
     dates,
     example_parser,
@@ -26,10 +24,9 @@ from estimator_trainer.common.own_data import (
     raw_columns,
     tokens,
 )
-from estimator_trainer.common.own_data.conversions import once, silenced
+from estimator_trainer.common.own_data.conversions import convert_once, read_metadata, read_summary, silenced
 from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
-from estimator_trainer.common.own_data.held_out import is_by_class
 from estimator_trainer.common.own_data.schema import (
     COLUMNS,
     IMAGE,
@@ -41,8 +38,8 @@ from estimator_trainer.common.own_data.schema import (
     read_schema,
     schema_of,
 )
-from estimator_trainer.common.own_data.split_rows import BadRows, FileExamples, read_summary, write
-from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
+from estimator_trainer.common.own_data.split_rows import BadRows, FileExamples
+from estimator_trainer.common.own_data.splits import find_files
 from estimator_trainer.common.own_data.table_facts import describe
 from estimator_trainer.common.own_data.table_rows import parts_of_table, places_in_table, read_rows
 from estimator_trainer.common.own_data.tables import SUFFIXES, open_table
@@ -91,19 +88,13 @@ def prepare(data_dir: str, params: HParams) -> None:
     for name, choices in (('decimal', numbers.DECIMALS), ('dates', (dates.DMY, dates.MDY))):
         if params[name] not in ('', *choices):
             raise UsageError(f'{name}={params[name]} must be {" or ".join(choices)}')
-    schema = read_schema(params.schema, COLUMNS)
+    schema, path = read_schema(params.schema, COLUMNS), _files(params).path
     if 'columns' in params.metadata and _is_read_otherwise(data_dir, params, schema):
         tf.logging.warning(
-            '%s: a new run would read some columns as other kinds; this run reads them as the model learned to.',
-            _given(params)[1],
+            '%s: a new run would read some columns as other kinds; this run reads them as the model learned to.', path
         )
         schema = schema_of(params.metadata)
-    directory = _path(data_dir, params, schema)
-    once(
-        os.path.join(directory, 'warnings.json'),
-        records.is_written(directory),
-        lambda: write(directory, _given(params)[1], *_converted(params, schema)),
-    )
+    convert_once(_path(data_dir, params, schema), path, lambda: _converted(params, schema))
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
@@ -118,7 +109,7 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
       task: classification, with class_names and num_classes; or regression, with target_mean and target_std; or, of several
         targets, several or multilabel, with 'targets', see `description.describe_targets`.
     """
-    return read_json(os.path.join(_directory(data_dir, params), 'metadata.json'))
+    return read_metadata(_directory(data_dir, params))
 
 
 def summary(data_dir: str, params: HParams) -> str:
@@ -128,17 +119,14 @@ def summary(data_dir: str, params: HParams) -> str:
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     """Returns serialized examples with the cells by column: float for a number, bytes for text; without missing cells."""
-    name, path = _given(params)
-    columns = metadata(data_dir, params)['columns']
-    check_same_columns(f'--hparams={name}={path}', params.metadata.get('columns', ()), columns)
-    file = find_split(split, name, path, _files(params))
-    return records.read(_directory(data_dir, params), file.name_of(split))
+    files, columns = _files(params), metadata(data_dir, params)['columns']
+    check_same_columns(f'--hparams={files.name}={files.path}', params.metadata.get('columns', ()), columns)
+    return records.read(_directory(data_dir, params), files.find(split).name_of(split))
 
 
 def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
     """Yields the file and the line, or the row, of each example of a split; also the picture, if a column names it."""
-    name, path = _given(params)
-    file = find_split(split, name, path, _files(params)).with_moved(metadata(data_dir, params))
+    file = _files(params).find(split).with_moved(metadata(data_dir, params))
     table, images = _open(file.path, params), of_kind(params.metadata['columns'], IMAGE)
     encode = make_encoder(table, params.metadata, has_labels=True)
     yield from places_in_table(file, file.name_of(split), table, encode, images[0]['name'] if images else None)
@@ -191,14 +179,9 @@ def _open(path, params):
     return open_table(path, {column['name'] for column in params.metadata['columns']})
 
 
-def _given(params):
-    """Returns the name and the value of the hyper-parameter that names the files."""
-    return ('csv_file', params.csv_file) if params.csv_file and not params.table_file else ('table_file', params.table_file)
-
-
 def _files(params):
-    name, path = _given(params)
-    return find_files(name, path, SUFFIXES, params.eval_share, folds.divided(params))
+    name = 'csv_file' if params.csv_file and not params.table_file else 'table_file'
+    return find_files(name, params[name], SUFFIXES, params.eval_share, folds.divided(params))
 
 
 def _directory(data_dir, params):
@@ -213,11 +196,12 @@ def _path(data_dir, params, schema):
     (target, *others) = names_in(params.target) or ['']
     facts = [schema.content, params.train_split, params.target if others else target, *(params[name] for name in names)]
     facts += [*tokens.facts(params), *folds.facts(params)]
-    facts += ['by class'] if is_by_class(_files(params), params.metadata) else []
-    name, paths = 'table', [file.path for file in _files(params)]
-    if 'image_column' in params:  # Of --dataset=image_list.
-        name, facts = 'image_list', [*facts, *picture_column.state(paths, params.image_column, params.image_dir)]
-    return os.path.join(data_dir, f'{name}-{fingerprint(_given(params)[1], paths, facts)}')
+    files = _files(params)
+    facts += ['by class'] if folds.is_by_class(files.files, params.metadata) else []
+    if 'image_column' not in params:
+        return files.directory(data_dir, 'table', facts)
+    pictures = picture_column.state([file.path for file in files.files], params.image_column, params.image_dir)
+    return files.directory(data_dir, 'image_list', [*facts, *pictures])
 
 
 def _is_read_otherwise(data_dir, params, schema):
@@ -225,7 +209,7 @@ def _is_read_otherwise(data_dir, params, schema):
     directory = _path(data_dir, params, schema)
     try:
         if records.is_written(directory):
-            facts = read_json(os.path.join(directory, 'metadata.json'))
+            facts = read_metadata(directory)
         else:
             with silenced():
                 facts = _described(params, schema)[1]
@@ -245,21 +229,21 @@ def _is_split(file, table, trained):
 
 def _described(params, schema):
     """Returns {file: table} of the splits, their metadata and its summary."""
-    files, (name, path) = _files(params), _given(params)
-    trained = find_split(params.train_split, name, path, files)
+    files = _files(params)
+    trained = files.find(params.train_split)
     named = {*names_in(params.target), *by_name(schema.roles), *schema.given}
-    opened = {file: open_table(file.path, named) for file in files}
+    opened = {file: open_table(file.path, named) for file in files.files}
     tables = {file: table for file, table in opened.items() if _is_split(file, table, opened[trained])}
     images = [picture_column.find(opened[trained], params.image_column, params.image_dir)] if 'image_column' in params else []
-    facts, text = describe(tables, trained, schema, params, is_by_class(files, params.metadata), *images)
+    facts, text = describe(tables, trained, schema, params, folds.is_by_class(files.files, params.metadata), *images)
     return {file.with_moved(facts): table for file, table in tables.items()}, facts, text
 
 
 def _converted(params, schema):
-    """Returns the metadata of the files, its summary and their examples."""
+    """Returns the metadata of the files, its summary, and their examples by splits."""
     tables, facts, text = _described(params, schema)
-    examples = []
+    examples = {}
     for file, table in tables.items():
         parts = functools.partial(parts_of_table, file, table, _encoder(table, facts, has_labels=True), _max_rows(facts))
-        examples.append(FileExamples(file, parts, BadRows(params.max_bad_share)))
+        examples[file.splits] = FileExamples(file, parts, BadRows(params.max_bad_share))
     return facts, text, examples

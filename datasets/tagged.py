@@ -5,8 +5,6 @@ by their splits: train.conll, eval.conll ... Files of CoNLL's shared tasks, as C
 """
 
 from collections.abc import Iterator
-import functools
-import os
 from typing import Any
 
 import tensorflow as tf2
@@ -14,24 +12,15 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import tags
 from estimator_trainer.common.errors import RunError, UsageError, check_range, show
-from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import folds, tag_survey
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
-from estimator_trainer.common.own_data.conversions import once, silenced
+from estimator_trainer.common.own_data.conversions import convert_once, read_metadata, read_summary, silenced
 from estimator_trainer.common.own_data.labeled_lines import LabeledLines
 from estimator_trainer.common.own_data.lines import Row
 from estimator_trainer.common.own_data.sentence_tokens import TokenCounts, make_splitter, split_sentences, to_features
 from estimator_trainer.common.own_data.sentences import Sentence, SentenceFile, are_sentences
-from estimator_trainer.common.own_data.split_rows import (
-    BadRows,
-    FileExamples,
-    parts_of_rows,
-    places_of_rows,
-    read_rows,
-    read_summary,
-    write,
-)
-from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
+from estimator_trainer.common.own_data.split_rows import BadRows, examples_of_rows, places_of_rows, read_rows
+from estimator_trainer.common.own_data.splits import find_files
 from estimator_trainer.common.own_data.summary import of_counts
 from estimator_trainer.common.own_data.tag_survey import TagSurvey
 from estimator_trainer.common.own_data.tokens import KNOWN_SHARE, known_share
@@ -69,13 +58,7 @@ def prepare(data_dir: str, params: HParams) -> None:
         check_range(params, name, 1)
     for name in ('token_column', 'tag_column'):
         check_range(params, name, 0)
-    files = _files(params)
-    directory = _directory(data_dir, params)
-    once(
-        os.path.join(directory, 'warnings.json'),
-        records.is_written(directory),
-        lambda: _convert(directory, files, params),
-    )
+    convert_once(_directory(data_dir, params), params.tagged_file, lambda: _converted(params))
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
@@ -83,7 +66,7 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
 
     And, if there are folds, moved_rows, the sentences of this one.
     """
-    return read_json(os.path.join(_directory(data_dir, params), 'metadata.json'))
+    return read_metadata(_directory(data_dir, params))
 
 
 def summary(data_dir: str, params: HParams) -> str:
@@ -93,13 +76,12 @@ def summary(data_dir: str, params: HParams) -> str:
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     """Returns serialized examples: 'tokens' and 'tags', both bytes [length]."""
-    file = find_split(split, 'tagged_file', params.tagged_file, _files(params))
-    return records.read(_directory(data_dir, params), file.name_of(split))
+    return records.read(_directory(data_dir, params), _files(params).find(split).name_of(split))
 
 
 def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
     """Returns the file and the first line of each sentence of a split."""
-    file = find_split(split, 'tagged_file', params.tagged_file, _files(params)).with_moved(metadata(data_dir, params))
+    file = _files(params).find(split).with_moved(metadata(data_dir, params))
     with silenced():  # What it says was said at the conversion.
         found = SentenceFile(file.path, params)
     return places_of_rows(file, file.name_of(split), found.tagged())
@@ -184,8 +166,7 @@ def _files(params):
 def _directory(data_dir, params):
     names = ('token_column', 'tag_column', 'eval_share', 'max_length', 'min_count', 'max_vocabulary', 'max_bad_share')
     facts = [params.train_split, *(params[name] for name in names), *folds.facts(params)]
-    paths = [file.path for file in _files(params)]
-    return os.path.join(data_dir, f'tagged-{fingerprint(params.tagged_file, paths, facts, _VERSION)}')
+    return _files(params).directory(data_dir, 'tagged', facts, _VERSION)
 
 
 class _Split:
@@ -196,31 +177,28 @@ class _Split:
         self.tokens = TokenCounts()
 
 
-def _convert(directory, files, params):
-    find_split(params.train_split, 'tagged_file', params.tagged_file, files)
-    sources = {file.path: SentenceFile(file.path, params) for file in files}
+def _converted(params):
+    """Returns the metadata of the files, a summary, and their examples by splits."""
+    source, files = params.tagged_file, _files(params)
+    files.find(params.train_split)
+    sources = {file: SentenceFile(file.path, params) for file in files.files}
     facts: dict[str, Any] = {}
     if params.get('folds'):
-        files = [_with_fold(file, sources[file.path], params) if len(file.splits) > 1 else file for file in files]
-        facts = {'moved_rows': sorted({row for file in files for row in file.moved})}
-    surveys = _survey(files, sources, params)
+        sources = {_with_fold(file, found, params) if len(file.splits) > 1 else file: found for file, found in sources.items()}
+        facts = {'moved_rows': sorted({row for file in sources for row in file.moved})}
+    surveys = _survey(sources, params)
     trained = surveys[params.train_split]
     if trained.tags.num_sentences < 2:
-        raise UsageError(f'{params.tagged_file}: has only one sentence to train on: put a blank line after each sentence')
-    names = tag_survey.check(params.tagged_file, {name: survey.tags for name, survey in surveys.items()}, params.train_split)
+        raise UsageError(f'{source}: has only one sentence to train on: put a blank line after each sentence')
+    names = tag_survey.check(source, {name: survey.tags for name, survey in surveys.items()}, params.train_split)
     vocabulary = trained.tokens.describe(params)
     is_known = known_share(vocabulary['vocabulary'], trained.tokens.words()) >= KNOWN_SHARE
     for name, survey in surveys.items() if is_known else ():
-        warn_of_unknown('tokens', vocabulary['vocabulary'], survey.tokens.words(), f'{params.tagged_file}: the split {name}')
+        warn_of_unknown('tokens', vocabulary['vocabulary'], survey.tokens.words(), f'{source}: the split {name}')
     mean_length = trained.tokens.total / trained.tags.num_sentences
     facts |= {'task': TAGGING, 'tags': names, 'num_classes': len(names), **vocabulary, 'mean_length': mean_length}
-    examples = [
-        FileExamples(
-            file, functools.partial(parts_of_rows, file, sources[file.path].tagged, _encode), BadRows(params.max_bad_share)
-        )
-        for file in files
-    ]
-    write(directory, params.tagged_file, facts, _summarize(params.tagged_file, facts, surveys), examples)
+    rows = {file: found.tagged for file, found in sources.items()}
+    return facts, _summarize(source, facts, surveys), examples_of_rows(rows, _encode, params.max_bad_share)
 
 
 def _with_fold(file, source, params):
@@ -228,12 +206,12 @@ def _with_fold(file, source, params):
     return folds.with_fold(file, rows, params)
 
 
-def _survey(files, sources, params):
-    """Returns {split: _Split}."""
-    surveys = {split: _Split() for file in files for split in file.splits}
+def _survey(sources, params):
+    """Returns {split: _Split} of {file: SentenceFile}."""
+    surveys = {split: _Split() for file in sources for split in file.splits}
     bad = BadRows(params.max_bad_share)
-    for file in files:
-        for row in bad.sound(sources[file.path].tagged()):
+    for file, source in sources.items():
+        for row in bad.sound(source.tagged()):
             survey = surveys[file.split_of(row.position.row)]
             survey.tags.add(file.path, row.value)
             survey.tokens.update(row.value.tokens)

@@ -6,34 +6,23 @@ splits: train.txt, eval.txt ... Tokens are lower-case words, with the vocabulary
 
 from collections.abc import Iterator
 import functools
-import os
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range, show
-from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import example_parser, folds, named_columns, tokens
-from estimator_trainer.common.own_data.conversions import once
+from estimator_trainer.common.own_data.conversions import convert_once, read_metadata, read_summary
 from estimator_trainer.common.own_data.description import describe_classes, log_classes
-from estimator_trainer.common.own_data.held_out import by_class, is_by_class
 from estimator_trainer.common.own_data.labeled_lines import LabeledLines
 from estimator_trainer.common.own_data.labeled_lines import split as split_line
 from estimator_trainer.common.own_data.lines import in_blocks
 from estimator_trainer.common.own_data.schema import FEATURES, LABEL, TEXT
-from estimator_trainer.common.own_data.split_rows import (
-    BadRows,
-    FileExamples,
-    parts_of_rows,
-    places_of_rows,
-    read_rows,
-    read_summary,
-    write,
-)
-from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
+from estimator_trainer.common.own_data.split_rows import BadRows, examples_of_rows, places_of_rows, read_rows
+from estimator_trainer.common.own_data.splits import find_files
 from estimator_trainer.common.own_data.summary import of_features, to_text
 from estimator_trainer.common.own_data.values import MISSING, key
-from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
+from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes, union
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
@@ -61,13 +50,7 @@ def prepare(data_dir: str, params: HParams) -> None:
     check_range(params, 'eval_share', 0, 0.9)
     check_range(params, 'max_bad_share', 0, 1)
     tokens.check_params(params)
-    files = _files(params)
-    directory = _directory(data_dir, params)
-    once(
-        os.path.join(directory, 'warnings.json'),
-        records.is_written(directory),
-        lambda: _convert(directory, files, params),
-    )
+    convert_once(_directory(data_dir, params), params.text_file, lambda: _converted(params))
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
@@ -75,7 +58,7 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
 
     And, if a share of a single file is held out, moved_rows, those of its `SplitFile`.
     """
-    return read_json(os.path.join(_directory(data_dir, params), 'metadata.json'))
+    return read_metadata(_directory(data_dir, params))
 
 
 def summary(data_dir: str, params: HParams) -> str:
@@ -85,13 +68,12 @@ def summary(data_dir: str, params: HParams) -> str:
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     """Returns serialized examples: 'text' and 'label', both bytes."""
-    file = find_split(split, 'text_file', params.text_file, _files(params))
-    return records.read(_directory(data_dir, params), file.name_of(split))
+    return records.read(_directory(data_dir, params), _files(params).find(split).name_of(split))
 
 
 def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
     """Returns the file and the line of each example of a split."""
-    file = find_split(split, 'text_file', params.text_file, _files(params)).with_moved(metadata(data_dir, params))
+    file = _files(params).find(split).with_moved(metadata(data_dir, params))
     return places_of_rows(file, file.name_of(split), LabeledLines(file.path).labeled())
 
 
@@ -168,48 +150,36 @@ def _files(params):
 def _directory(data_dir, params):
     names = ('eval_share', 'min_count', 'max_vocabulary', 'max_bad_share')
     files = _files(params)
-    facts = [params.train_split, *tokens.facts(params), *(params[name] for name in names)]
-    facts += folds.facts(params)
-    facts += ['by class'] if is_by_class(files, params.metadata) else []
-    return os.path.join(data_dir, f'text-{fingerprint(params.text_file, [file.path for file in files], facts, _VERSION)}')
+    facts = [params.train_split, *tokens.facts(params), *(params[name] for name in names), *folds.facts(params)]
+    facts += ['by class'] if folds.is_by_class(files.files, params.metadata) else []
+    return files.directory(data_dir, 'text', facts, _VERSION)
 
 
-def _convert(directory, files, params):
-    find_split(params.train_split, 'text_file', params.text_file, files)
-    lines = {file: LabeledLines(file.path) for file in files}
+def _converted(params):
+    """Returns the metadata of the files, a summary, and their examples by splits."""
+    source, files = params.text_file, _files(params)
+    files.find(params.train_split)
+    lines = {file: LabeledLines(file.path) for file in files.files}
     surveys = _survey(lines, params)
     for found in lines.values():
         if found.num_quoted:
             tf.logging.warning('%s: the quotes of csv writers are removed from %d lines.', found.path, found.num_quoted)
     facts: dict[str, Any] = {}
-    if is_by_class(files, params.metadata):
+    if folds.is_by_class(files.files, params.metadata):
         file, found = next((file, found) for file, found in lines.items() if len(file.splits) > 1)
-        held_out = _held_out(file, found, surveys, params)
-        lines = {held_out if each == file else each: found for each, found in lines.items()}
-        facts = {'moved_rows': sorted(held_out.moved)}
-        surveys = surveys if held_out == file else _survey(lines, params)
-    classes = _classes(params.text_file, {name: survey.labels for name, survey in surveys.items()}, params.train_split)
-    vocabulary = surveys[params.train_split].words.describe(params)
+        counted = {split: survey.labels for split, survey in surveys.items()}
+        moved = folds.with_moved(file, counted, functools.partial(_rows_of, found), params)
+        lines = {moved if each == file else each: found for each, found in lines.items()}
+        facts = {'moved_rows': sorted(moved.moved)}
+        surveys = surveys if moved == file else _survey(lines, params)
+    classes = _classes(source, {name: survey.labels for name, survey in surveys.items()}, params.train_split)
+    trained = surveys[params.train_split].words
+    facts |= {**describe_classes(classes), **trained.describe(params)}
     for name, survey in surveys.items():
-        place = f'{params.text_file}: the split {name}'
-        tokens.warn_of_unknown_words(vocabulary['vocabulary'], surveys[params.train_split].words, survey.words, place)
-    tf.logging.info('%s: %d ids of %s', params.text_file, vocabulary['vocabulary_size'], params.tokens)
-    encode = _label_encoder(classes)
-    examples = [
-        FileExamples(file, functools.partial(parts_of_rows, file, found.labeled, encode), BadRows(params.max_bad_share))
-        for file, found in lines.items()
-    ]
-    facts |= {**describe_classes(classes), **vocabulary}
-    write(directory, params.text_file, facts, _summarize(params.text_file, facts, surveys), examples)
-
-
-def _held_out(file, lines, surveys, params):
-    """Returns the file with the rows moved to its other split that `by_class` moves, or those of a fold."""
-    if params.get('folds'):
-        rows = ((number, label, '') for number, label in _rows_of(lines, surveys[params.train_split].labels.counts()))
-        return folds.with_fold(file, rows, params)
-    counted = {split: survey.labels for split, survey in surveys.items()}
-    return by_class(file, counted, functools.partial(_rows_of, lines))
+        tokens.warn_of_unknown_words(facts['vocabulary'], trained, survey.words, f'{source}: the split {name}')
+    tf.logging.info('%s: %d ids of %s', source, facts['vocabulary_size'], params.tokens)
+    rows = {file: found.labeled for file, found in lines.items()}
+    return facts, _summarize(source, facts, surveys), examples_of_rows(rows, _label_encoder(classes), params.max_bad_share)
 
 
 def _summarize(source, facts, surveys):
@@ -231,22 +201,22 @@ def _survey(lines, params):
     bad = BadRows(params.max_bad_share)
     for file, found in lines.items():
         for block in in_blocks(bad.sound(found.labeled())):
-            first, last = block[0].position.row, block[-1].position.row
-            for split in file.splits:
-                is_in = file.are_in(split, first, last - first + 1).tolist()
-                values = [row.value for row in block if is_in[row.position.row - first]]
-                surveys[split].labels.update([value['label'] for value in values])
-                surveys[split].words.update([value['text'] for value in values])
+            values = {split: [] for split in file.splits}
+            for row in block:
+                values[file.split_of(row.position.row)].append(row.value)
+            for split, of_split in values.items():
+                surveys[split].labels.update([value['label'] for value in of_split])
+                surveys[split].words.update([value['text'] for value in of_split])
             if not all(surveys[split].labels.is_exact for split in file.splits):
                 raise _too_many(file.path)
     return surveys
 
 
-def _rows_of(lines, labels):
-    """Yields the numbers of the rows with one of some labels, and this label."""
+def _rows_of(lines):
+    """Yields the number and the label of each row, for `folds.with_moved`."""
     for row in lines.labeled():
-        if not isinstance(row.value, RunError) and row.value['label'] in labels:
-            yield row.position.row, row.value['label']
+        if not isinstance(row.value, RunError):
+            yield row.position.row, row.value['label'], ''
 
 
 def _too_many(path):
@@ -255,9 +225,7 @@ def _too_many(path):
 
 def _classes(source, labels, trained):
     """Returns the names of the classes of all splits, {split: ValueCounts}, and logs them."""
-    total = ValueCounts(_MAX_CLASSES)
-    for counts in labels.values():
-        total.add(counts.counts())
+    total = union(labels.values(), _MAX_CLASSES)
     if not total.is_exact:
         raise _too_many(source)
     if total.are_distinct and total.total >= _MIN_DISTINCT_LINES:

@@ -22,6 +22,11 @@ def is_missing(cells: Any, missing: Any) -> np.ndarray:
     return pyarrow.compute.is_in(cells, missing).to_numpy(zero_copy_only=False)
 
 
+def present(cells: Any, missing: Any) -> Any:
+    """Returns those of cells, string [n], that are not missing."""
+    return cells.filter(pa.array(~is_missing(cells, missing)))
+
+
 def are_numbers(missing: Any, style: Style | None = None) -> bool:
     """Whether texts of missing cells, string [n], would be numbers otherwise; if not, a number is never missing."""
     return not np.isnan(to_numbers(missing, style)).all()

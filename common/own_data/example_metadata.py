@@ -32,7 +32,7 @@ from estimator_trainer.common.own_data.schema import (
     read_schema,
 )
 from estimator_trainer.common.own_data.splits import fingerprint
-from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
+from estimator_trainer.common.own_data.vocabulary import sorted_classes, union
 from estimator_trainer.hparams.build import HParams
 
 _VERSION = 2  # Of the metadata.
@@ -164,11 +164,9 @@ def _describe_numbers(trained, label, examples):
 
 def _describe_classes(labels, known, examples, label):
     """Returns the facts about the classes of all splits, {split: ValueCounts}, and logs them; known are their given names."""
-    total = ValueCounts(MAX_DISTINCT)
-    for found in labels.values():
-        total.add(found.counts())
+    total = union(labels.values(), MAX_DISTINCT)
     classes = known or sorted_classes(total.values())
-    if not known and (len(classes) < 2 or not all(found.is_exact for found in labels.values())):
+    if not known and (len(classes) < 2 or not total.is_exact):
         few = f'is always {classes[0]}' if len(classes) < 2 else 'has too many different values'
         raise RunError(f'{examples.source}: the label {label["name"]} {few}: name another in the schema')
     names = {str(i): name for i, name in enumerate(known or ())}

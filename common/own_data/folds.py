@@ -1,6 +1,6 @@
-"""The rows of a fold, which take the place of a split eval, in a file of a user's own data."""
+"""Rows of a single file that are in another split than their checksums say: those of a fold, or one of each class."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any
 
@@ -11,9 +11,12 @@ from estimator_trainer.common import folds
 from estimator_trainer.common.errors import UsageError, listed
 from estimator_trainer.common.own_data.splits import SplitFile, checksum
 from estimator_trainer.common.own_data.values import key
+from estimator_trainer.common.own_data.vocabulary import ValueCounts
 from estimator_trainer.hparams.build import HParams
 
 _MAX_NAMED = 10
+
+Rows = Iterable[tuple[int, str, str]]  # (number, class, group): '' of numbers, and without groups.
 
 
 def divided(params: HParams) -> str:
@@ -26,24 +29,56 @@ def facts(params: HParams) -> list[Any]:
     return [['fold', params.fold, params.folds, params.get('group', '')]] if params.get('folds') else []
 
 
-def with_fold(file: SplitFile, rows: Iterable[tuple[int, str, str]], params: HParams) -> SplitFile:
-    """Returns the file with the rows of a fold moved to its second split, and warns of classes that folds lack.
+def is_by_class(files: Iterable[SplitFile], metadata: Mapping[str, Any]) -> bool:
+    """Whether rows may move between the splits of a file; not in the data of older runs, which have saved their metadata."""
+    return any(len(file.splits) > 1 for file in files) and (not metadata or 'moved_rows' in metadata)
+
+
+def with_moved(file: SplitFile, classes: Mapping[str, ValueCounts], rows: Callable[[], Rows], params: HParams) -> SplitFile:
+    """Returns the file with rows moved to its other split: those of the fold, or without folds, see `by_class`.
 
     Args:
-      file: with two splits, the second empty.
-      rows: (number, class, group) of the rows that have a target; the class of numbers is always '', as is the group of rows
-        without groups.
+      file: with two splits; without folds, one of a single split remains as it is.
+      classes: {split: counts of the classes of its rows}.
+      rows: returns those that have a target.
       params: hyper-parameters: folds, fold, and group if there are groups.
+    """
+    return with_fold(file, rows(), params) if params.get('folds') else by_class(file, classes, rows)
+
+
+def by_class(file: SplitFile, classes: Mapping[str, ValueCounts], rows: Callable[[], Rows]) -> SplitFile:
+    """Returns the file with rows moved, so that each class of two rows or more has one in both splits.
+
+    Of each class that lacks in a split, the row moves whose checksum is the nearest to those of that split.
+    """
+    if len(file.splits) == 1 or not all(counts.is_exact for counts in classes.values()):
+        return file
+    kept, held_out = ({key(value) for value in classes[split].counts()} for split in file.splits)
+    in_one = kept ^ held_out
+    lacking = {value for counts in classes.values() for value in counts.counts() if key(value) in in_one}
+    found: dict[str, list[tuple[int, int]]] = {}
+    for number, value, _ in rows() if lacking else ():
+        if value in lacking:
+            found.setdefault(key(value), []).append((checksum(number), number))
+    moved = frozenset((max if name in held_out else min)(of_name)[1] for name, of_name in found.items() if len(of_name) > 1)
+    if moved:
+        splits = ' and '.join(file.splits)
+        tf.logging.info('%s: %d rows are moved, so that each class is in both of %s.', file.path, len(moved), splits)
+    return dataclasses.replace(file, moved=moved)
+
+
+def with_fold(file: SplitFile, rows: Rows, params: HParams) -> SplitFile:
+    """Returns the file with the rows of a fold moved to its second split, which is empty; warns of classes that folds lack.
 
     Raises:
       UsageError: there are fewer rows, or groups, than folds.
     """
     numbers, classes, groups = ([*column] for column in zip(*rows)) if (rows := [*rows]) else ([], [], [])
-    if lost := sum(not group for group in groups) if params.get('group') else 0:
+    has_groups = bool(params.get('group'))
+    if has_groups and (lost := groups.count('')):
         raise UsageError(f'group={params.group}: {lost} rows of {file.path} have no value there: give each its group')
     labels, names = _numbered(map(key, classes))
     members, group_names = _numbered(groups)
-    has_groups = bool(params.get('group'))
     if (count := len(group_names if has_groups else numbers)) < params.folds:
         unit = f'{count} groups of {params.group}' if has_groups else f'{count} rows'
         raise UsageError(f'folds={params.folds}: {file.path} has only {unit}: use fewer folds')

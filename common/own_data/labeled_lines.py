@@ -1,13 +1,13 @@
 """Lines of a label, a tab and a text, as people and programs write them: with a header, quotes, or accents apart."""
 
 from collections.abc import Iterator
-import itertools
+import dataclasses
 import re
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, show
-from estimator_trainer.common.own_data.lines import Lines, Position, Row, checked
+from estimator_trainer.common.own_data.lines import Row, composed
 
 _LABELS = frozenset('label labels class category target sentiment rating y'.split())
 _TEXTS = frozenset('text texts sentence review comment content message document body tweet headline title'.split())
@@ -83,17 +83,10 @@ def _parts(line):
 
 
 def _read(path):
-    lines = Lines(path)
-    number = itertools.count()
-    while True:
-        offset, line_number = lines.offset, lines.number
-        lines.is_utf8 = True
-        line = next(lines, None)
-        if line is None:
-            return
-        if line.strip().strip(_INVISIBLE):
-            value = checked(path, line_number, line, lines.is_utf8)
-            yield Row(Position(offset, line_number, next(number)), value)
+    """Yields the lines that are not blank, by their numbers."""
+    rows = (row for row in composed(path) if isinstance(row.value, RunError) or row.value.strip().strip(_INVISIBLE))
+    for number, row in enumerate(rows):
+        yield Row(dataclasses.replace(row.position, row=number), row.value)
 
 
 def _is_header(path, line):

@@ -42,14 +42,28 @@ def convert(path: str, row: Row, function: Callable[[Any], Any]) -> Any:
         raise RunError(f'{path}: line {row.position.line}: {error}') from None
 
 
-def checked(path: str, number: int, line: str, is_utf8: bool) -> str | RunError:
-    """Returns a line of `Lines` in NFC, without its end; a RunError if it is not UTF-8 or has NUL characters."""
-    wrong = '' if is_utf8 else 'is not UTF-8: iconv -f CP1252 -t UTF-8 OLD > NEW converts a file of Windows'
-    if '\0' in line:
-        wrong = 'has NUL characters, as UTF-16 does: iconv -f UTF-16LE -t UTF-8 OLD > NEW converts it'
-    if wrong:
-        return RunError(f'{path}: line {number}: {wrong}')
-    return (line if line.isascii() else unicodedata.normalize('NFC', line)).rstrip('\r\n')
+def numbered(path: str) -> Iterator[tuple[Position, str, bool]]:
+    """Yields where each line of `Lines` begins, the line, and whether it is UTF-8."""
+    lines = Lines(path)
+    while True:
+        position = Position(lines.offset, lines.number)
+        lines.is_utf8 = True
+        line = next(lines, None)
+        if line is None:
+            return
+        yield position, line, lines.is_utf8
+
+
+def composed(path: str) -> Iterator[Row]:
+    """Yields the lines in NFC, without their ends, but a RunError for one that is not UTF-8 or has NUL characters."""
+    for position, line, is_utf8 in numbered(path):
+        wrong = '' if is_utf8 else 'is not UTF-8: iconv -f CP1252 -t UTF-8 OLD > NEW converts a file of Windows'
+        if '\0' in line:
+            wrong = 'has NUL characters, as UTF-16 does: iconv -f UTF-16LE -t UTF-8 OLD > NEW converts it'
+        if wrong:
+            yield Row(position, RunError(f'{path}: line {position.line}: {wrong}'))
+        else:
+            yield Row(position, (line if line.isascii() else unicodedata.normalize('NFC', line)).rstrip('\r\n'))
 
 
 def in_blocks(values: Iterable[Any]) -> Iterator[list[Any]]:

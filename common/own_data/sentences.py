@@ -8,7 +8,7 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, printable, show
-from estimator_trainer.common.own_data.lines import Lines, Position, Row, checked
+from estimator_trainer.common.own_data.lines import Position, Row, composed
 from estimator_trainer.hparams.build import HParams
 
 _NAMES = frozenset(
@@ -132,13 +132,7 @@ def are_sentences(path: str, tags: set[str]) -> bool:
 
 def _lines(path):
     """Yields the number of each line, from 1 on, and the line, or the RunError of what is wrong with it."""
-    lines = Lines(path)
-    while True:
-        number, lines.is_utf8 = lines.number, True
-        line = next(lines, None)
-        if line is None:
-            return
-        yield number, checked(path, number, line, lines.is_utf8)
+    return ((row.position.line, row.value) for row in composed(path))
 
 
 def _is_end(line):

@@ -2,19 +2,16 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import dataclasses
-import os
+import functools
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.files import write as write_file
-from estimator_trainer.common.files import write_json
 from estimator_trainer.common.own_data.lines import Row, convert
-from estimator_trainer.common.own_data.splits import SplitFile, log_outdated
+from estimator_trainer.common.own_data.splits import SplitFile
 from estimator_trainer.common.records import records
 
-Read = Callable[[], Iterator[Row]]
 Encode = Callable[[Any], Any]
 Part = tuple[int, Mapping[str, list[bytes]], Collection[RunError]]
 
@@ -96,8 +93,17 @@ class FileExamples(Iterable[Mapping[str, list[bytes]]]):
         self.bad.check(self.file, counts, total)
 
 
-def parts_of_rows(file: SplitFile, read: Read, encode: Encode) -> Iterator[Part]:
-    """Yields the parts of a file for `FileExamples`, row by row."""
+def examples_of_rows(
+    sources: Mapping[SplitFile, Callable[[], Iterator[Row]]], encode: Encode, max_bad_share: float
+) -> dict[tuple[str, ...], FileExamples]:
+    """Returns {splits of a file: its examples}, encoded row by row, of {file: function that reads its rows}."""
+    return {
+        file.splits: FileExamples(file, functools.partial(_parts, file, read, encode), BadRows(max_bad_share))
+        for file, read in sources.items()
+    }
+
+
+def _parts(file, read, encode):
     for row in read():
         try:
             yield 1, {file.split_of(row.position.row): [records.encode(convert(file.path, row, encode))]}, ()
@@ -106,30 +112,7 @@ def parts_of_rows(file: SplitFile, read: Read, encode: Encode) -> Iterator[Part]
 
 
 def places_of_rows(file: SplitFile, name: str, rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """Yields {'file', 'line'} of the examples that `parts_of_rows` makes of rows for a split of the file."""
+    """Yields {'file', 'line'} of the examples that `examples_of_rows` makes of rows for a split of the file."""
     for row in rows:
         if file.split_of(row.position.row) == name and not isinstance(row.value, RunError):
             yield {'file': file.path, 'line': row.position.line}
-
-
-def read_summary(directory: str) -> str:
-    """Returns the summary in a directory; '' if an older version wrote it."""
-    path = os.path.join(directory, 'summary.txt')
-    if not tf.io.gfile.exists(path):
-        return ''
-    with tf.io.gfile.GFile(path) as file:
-        return file.read()
-
-
-def write(directory: str, source: str, facts: Mapping[str, Any], summary: str, examples: Iterable[FileExamples]) -> None:
-    """Writes the metadata, and the examples of files as TFRecord files, to a directory named by `fingerprint`.
-
-    Args:
-      source: the user's path, for messages.
-      summary: of the data, for people.
-    """
-    tf.io.gfile.makedirs(directory)
-    write_json(os.path.join(directory, 'metadata.json'), facts)
-    write_file(os.path.join(directory, 'summary.txt'), summary)
-    records.write(directory, {found.file.splits: found for found in examples}, fingerprint=os.path.basename(directory))
-    log_outdated(directory, source)

@@ -71,7 +71,43 @@ def _held_out(first, count, share):
     return checksums < min(int(share * 2**64), 2**64 - 1)
 
 
-def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: float, divided: str = '') -> list[SplitFile]:
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """The files of users' data; the hyper-parameter `name` gives their path, that of a directory or of a single file."""
+
+    name: str
+    path: str
+    files: Sequence[SplitFile]
+
+    def find(self, split: str) -> SplitFile:
+        """Returns the file that contains a split; raises UsageError if there is none.
+
+        The split eval may be called val, valid, validation or dev.
+        """
+        for name_of_split in (split, *(_EVAL if split == 'eval' else ())):
+            for file in self.files:
+                if name_of_split in file.splits:
+                    return file
+        wanted = f'{split}{os.path.splitext(self.files[0].path)[1]}'
+        cure = f'add {wanted}'
+        if self.files[0].path == self.path:
+            cure = 'raise eval_share' if split == 'eval' else f'give a directory with {wanted}'
+        elif split == 'eval':
+            trained = next((file.path for file in self.files if 'train' in file.splits), self.files[-1].path)
+            cure = f'add {wanted}, give {trained}, a share of which is then held out'
+        known = ', '.join(known for file in self.files for known in file.splits)
+        raise UsageError(
+            f'--hparams={self.name}={self.path}: there is no split {split}: the splits are: {known}: {cure}, or name another '
+            'with --eval_splits, --predict_split or --hparams=train_split'
+        )
+
+    def directory(self, data_dir: str, kind: str, facts: Any, version: int = VERSION) -> str:
+        """Returns that of the conversion of the files; see `fingerprint`."""
+        paths = [file.path for file in self.files]
+        return os.path.join(data_dir, f'{kind}-{fingerprint(self.path, paths, facts, version)}')
+
+
+def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: float, divided: str = '') -> Files:
     """Returns the files of a directory, each named by its split, such as train.csv or TRAIN.CSV.gz, or a single file.
 
     Args:
@@ -84,14 +120,15 @@ def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: floa
     Raises:
       UsageError: there is no such file, or the directory contains none, or two of one split.
     """
+    given = f'--hparams={name}={path}'
     if not path:
         names = f'train{suffixes[0]} and eval{suffixes[0]}'
         raise UsageError(f'--hparams={name}=PATH is required: a file, or a directory of {names}')
     if not tf.io.gfile.exists(path):
-        raise UsageError(f'--hparams={name}={path}: there is no such file or directory')
+        raise UsageError(f'{given}: there is no such file or directory')
     if not tf.io.gfile.isdir(path):
-        share = 0 if divided else eval_share
-        return [SplitFile(path, ('train', 'eval') if divided or eval_share else ('train',), share)]
+        splits, share = ('train', 'eval') if divided or eval_share else ('train',), 0 if divided else eval_share
+        return Files(name, path, [SplitFile(path, splits, share)])
     files: dict[str, str] = {}
     entries = [entry for entry in names_in(path) if not is_foreign(entry)]
     for entry in entries:
@@ -99,42 +136,18 @@ def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: floa
         if suffix in suffixes:
             if split in files:
                 both = f'{os.path.basename(files[split])} and {entry}'
-                raise UsageError(f'--hparams={name}={path}: both {both} are of the split {split}: remove one')
+                raise UsageError(f'{given}: both {both} are of the split {split}: remove one')
             files[split] = os.path.join(path, entry)
     if not files:
-        there = listed(entries, _MAX_SHOWN)
-        raise UsageError(
-            f'--hparams={name}={path}: the directory has no file named train{suffixes[0]}; it has: {there or "no files"}'
-        )
+        there = listed(entries, _MAX_SHOWN) or 'no files'
+        raise UsageError(f'{given}: the directory has no file named train{suffixes[0]}; it has: {there}')
     if divided and (held_out := [split for split in ('eval', *_EVAL) if split in files and split != divided]):
         raise UsageError(
-            f'--hparams={name}={path}: folds of {divided} take the place of the split eval, but there is '
+            f'{given}: folds of {divided} take the place of the split eval, but there is '
             f'{os.path.basename(files[held_out[0]])}: move it, or rename it to test'
         )
-    return [SplitFile(file, (split, 'eval') if split == divided else (split,)) for split, file in files.items()]
-
-
-def find_split(split: str, name: str, path: str, files: Sequence[SplitFile]) -> SplitFile:
-    """Returns the file, from `find_files`, that contains a split; raises UsageError if there is none.
-
-    The split eval may be called val, valid, validation or dev.
-    """
-    for name_of_split in (split, *(_EVAL if split == 'eval' else ())):
-        for file in files:
-            if name_of_split in file.splits:
-                return file
-    wanted = f'{split}{os.path.splitext(files[0].path)[1]}'
-    cure = f'add {wanted}'
-    if files[0].path == path:
-        cure = 'raise eval_share' if split == 'eval' else f'give a directory with {wanted}'
-    elif split == 'eval':
-        trained = next((file.path for file in files if 'train' in file.splits), files[-1].path)
-        cure = f'add {wanted}, give {trained}, a share of which is then held out'
-    known = ', '.join(known for file in files for known in file.splits)
-    raise UsageError(
-        f'--hparams={name}={path}: there is no split {split}: the splits are: {known}: {cure}, or name another '
-        'with --eval_splits, --predict_split or --hparams=train_split'
-    )
+    found = [SplitFile(file, (split, 'eval') if split == divided else (split,)) for split, file in files.items()]
+    return Files(name, path, found)
 
 
 def fingerprint(source: str, paths: Iterable[str], facts: Any, version: int = VERSION) -> str:

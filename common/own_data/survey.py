@@ -6,14 +6,13 @@ One pass does for most columns; those whose cells need to be read otherwise than
 from collections.abc import Collection, Iterator, Mapping
 import dataclasses
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from estimator_trainer.common.own_data.blocks import Block, Table, ahead
-from estimator_trainer.common.own_data.cells import counts, is_missing, to_days, to_numbers
+from estimator_trainer.common.own_data.cells import counts, is_missing, present, to_days, to_numbers
 from estimator_trainer.common.own_data.columns import ColumnProfile, Numbers, Settings, kind_of
 from estimator_trainer.common.own_data.evidence import Reading
 from estimator_trainer.common.own_data.numbers import POINT
@@ -82,21 +81,20 @@ def survey(
     }
     classes = {name: {each: ValueCounts(settings.max_distinct) for each in trained.splits} for name in targets}
     last: dict[str, str] = {}
-    for block, rows, groups in _sound_rows(table, bad, trained):
+    for rows in _sound_rows(table, bad, trained):
         for each in trained.splits:
-            indices = pa.array(rows[_chosen(trained, each, block, rows)])
-            for name, of_splits in classes.items():
-                cells = block.columns[table.header.index(name)].take(indices)
-                of_splits[each].add(counts(cells.filter(pa.array(~is_missing(cells, settings.missing)))))
-        chosen = _chosen(trained, split, block, rows)
-        _update(table, block, rows[chosen], groups[chosen], profiles)
-        if len(rows):
-            last = {name: cells[int(rows[-1])].as_py() for name, cells in zip(table.header, block.columns) if name in profiles}
+            of_split = rows.of(trained, each)
+            for name, counted_in in classes.items():
+                counted_in[each].add(counts(present(of_split.cells(name), settings.missing)))
+        chosen = rows.of(trained, split)
+        for name, profile in profiles.items() if len(chosen.indices) else ():
+            profile.update(chosen.cells(name), chosen.line, chosen.groups)
+        if len(rows.indices):
+            last = {name: rows.columns[name][int(rows.indices[-1])].as_py() for name in profiles}
     columns = {}
     for name, profile in profiles.items():
         reading = profile.reading()
-        kind = kind_of(profile, reading)
-        columns[name] = Column(name, profile, reading, kind, profile.numbers, profile.values)
+        columns[name] = Column(name, profile, reading, kind_of(profile, reading), profile.numbers, profile.values)
     _complete(table, trained, split, columns, settings)
     return columns, classes, last
 
@@ -104,65 +102,59 @@ def survey(
 def count_values(table: Table, names: Collection[str], settings: Settings, bad: BadRows) -> dict[str, ValueCounts]:
     """Returns {name: counts of the values of this column} of all rows of a table, for the columns that it has."""
     found = {name: ValueCounts(settings.max_distinct) for name in table.header if name in names}
-    for block, rows, _ in _sound_rows(table, bad):
+    for rows in _sound_rows(table, bad):
         for name, values in found.items():
-            cells = block.columns[table.header.index(name)].take(pa.array(rows))
-            values.add(counts(cells.filter(pa.array(~is_missing(cells, settings.missing)))))
+            values.add(counts(present(rows.cells(name), settings.missing)))
     return found
 
 
 def trained_cells(table: Table, trained: SplitFile, split: str, names: Collection[str], missing: Any) -> Iterator[list[str]]:
     """Yields the present cells of columns in a split, in blocks."""
-    for block, rows, _ in _sound_rows(table, BadRows(1)):
-        indices = pa.array(rows[_chosen(trained, split, block, rows)])
+    for rows in _sound_rows(table, BadRows(1)):
+        of_split = rows.of(trained, split)
         for name in names:
-            cells = block.columns[table.header.index(name)].take(indices)
-            yield cells.filter(pa.array(~is_missing(cells, missing))).to_pylist()
-
-
-def rows_of(table: Table, name: str, values: Collection[str]) -> Iterator[tuple[int, str]]:
-    """Yields the numbers of the rows that have one of some values in a column, and this value."""
-    wanted = pa.array(sorted(values), pa.string())
-    for block, rows, _ in _sound_rows(table, BadRows(1)):
-        cells = block.columns[table.header.index(name)].take(pa.array(rows))
-        is_wanted = pyarrow.compute.is_in(cells, value_set=wanted)
-        numbers = block.first.row + rows[is_wanted.to_numpy(zero_copy_only=False)]
-        yield from zip(numbers.tolist(), cells.filter(is_wanted).to_pylist())
+            yield present(of_split.cells(name), missing).to_pylist()
 
 
 def grouped_rows(table: Table, target: str, group: str, missing: Any) -> Iterator[tuple[int, str, str]]:
     """Yields the number, the target and the group of each row that has a target; all groups are '' without such a column."""
-    for block, rows, _ in _sound_rows(table, BadRows(1)):
-        cells = [block.columns[table.header.index(name)].take(pa.array(rows)) for name in filter(None, [target, group])]
+    for rows in _sound_rows(table, BadRows(1)):
+        cells = [rows.cells(name) for name in filter(None, [target, group])]
         is_present = ~is_missing(cells[0], missing)
         found = [each.filter(pa.array(is_present)).to_pylist() for each in cells]
-        numbers = (block.first.row + rows[is_present]).tolist()
+        numbers = (rows.block.first.row + rows.indices[is_present]).tolist()
         yield from zip(numbers, found[0], found[1] if group else itertools.repeat(''))
 
 
-def _chosen(file, split, block, rows):
-    """Returns which rows of a block are in a split, bool."""
-    return file.are_in(split, block.first.row, len(block))[rows]
+class _Rows(NamedTuple):
+    """Rows of a block, by their indices, int [n], its columns by their names, and the groups that the rows belong to."""
+
+    block: Block
+    columns: Mapping[str, Any]
+    indices: np.ndarray
+    groups: np.ndarray
+
+    def of(self, file: SplitFile, split: str) -> '_Rows':
+        """Returns those in a split."""
+        chosen = file.are_in(split, self.block.first.row, len(self.block))[self.indices]
+        return self._replace(indices=self.indices[chosen], groups=self.groups[chosen])
+
+    def cells(self, name: str) -> Any:
+        return self.columns[name].take(pa.array(self.indices))
+
+    def line(self, number: int) -> int:
+        return self.block.line(int(self.indices[number]))
 
 
-def _update(table, block, rows, groups, profiles):
-    for name, cells in zip(table.header, block.columns):
-        if name in profiles and len(rows):
-            profiles[name].update(cells.take(pa.array(rows)), lambda i: block.line(int(rows[i])), groups)
-
-
-def _sound_rows(table: Table, bad: BadRows, file: SplitFile | None = None) -> Iterator[tuple[Block, np.ndarray, np.ndarray]]:
-    """Yields the blocks of a table, the indices of their sound rows that are not empty, and the groups that these belong to.
-
-    With a file, it knows the splits of the rows then.
-    """
+def _sound_rows(table: Table, bad: BadRows, file: SplitFile | None = None) -> Iterator[_Rows]:
+    """Yields the sound rows of each block that are not empty; with a file, it knows their splits then."""
     number = 0
     for block in ahead(_assigned(table, file) if file else table.blocks()):
         for error in block.faults.values():
             bad.add(error)
-        rows = np.setdiff1d(block.filled, list(block.faults)) if block.faults else block.filled
-        yield block, rows, (number + np.arange(len(rows))) // _GROUP
-        number += len(rows)
+        indices = np.setdiff1d(block.filled, list(block.faults)) if block.faults else block.filled
+        yield _Rows(block, dict(zip(table.header, block.columns)), indices, (number + np.arange(len(indices))) // _GROUP)
+        number += len(indices)
 
 
 def _assigned(table, file):
@@ -173,33 +165,31 @@ def _assigned(table, file):
 
 def _complete(table, trained, split, columns, settings):
     """Reads the table again for the columns whose statistics are incomplete."""
-    pending = {name: column for name, column in columns.items() if _is_incomplete(column)}
-    for column in pending.values():
-        if column.kind == CATEGORICAL or not column.reading:
+    pending = [column for column in columns.values() if _is_incomplete(column)]
+    for column in pending:
+        if column.kind == CATEGORICAL:
             column.values = ValueCounts(settings.max_distinct)
         else:
             column.numbers = Numbers()
-    for block, rows, groups in _sound_rows(table, BadRows(1)) if pending else ():
-        chosen = _chosen(trained, split, block, rows)
-        for name, cells in zip(table.header, block.columns):
-            if name in pending:
-                taken = cells.take(pa.array(rows[chosen]))
-                present = ~is_missing(taken, settings.missing)
-                _measure(pending[name], taken.filter(pa.array(present)), groups[chosen][present])
+    for rows in _sound_rows(table, BadRows(1)) if pending else ():
+        chosen = rows.of(trained, split)
+        for column in pending:
+            cells = chosen.cells(column.name)
+            is_present = ~is_missing(cells, settings.missing)
+            _measure(column, cells.filter(pa.array(is_present)), chosen.groups[is_present])
 
 
 def _is_incomplete(column):
-    reading = column.reading
-    if column.kind in (None, CATEGORICAL) or not reading:
-        return column.kind == CATEGORICAL and not column.profile.is_complete
-    return bool(reading.order or reading.style)
+    if column.kind == CATEGORICAL:
+        return not column.profile.is_complete
+    return column.kind is not None and bool(column.reading and (column.reading.order or column.reading.style))
 
 
 def _measure(column, cells, groups):
-    reading = column.reading
-    if column.kind == CATEGORICAL or not reading:
+    if column.kind == CATEGORICAL:
         column.values.add(counts(cells))
         return
+    reading = column.reading
     values = to_days(cells, reading.order) if reading.order else to_numbers(cells, reading.style)
     is_read = ~np.isnan(values)
     column.numbers.update(values[is_read], groups[is_read])

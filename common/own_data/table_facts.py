@@ -15,7 +15,6 @@ from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.blocks import Table
 from estimator_trainer.common.own_data.cells import missing_values
 from estimator_trainer.common.own_data.columns import Settings
-from estimator_trainer.common.own_data.held_out import by_class
 from estimator_trainer.common.own_data.numbers import to_number
 from estimator_trainer.common.own_data.schema import (
     CATEGORICAL,
@@ -35,10 +34,10 @@ from estimator_trainer.common.own_data.schema import (
 )
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
-from estimator_trainer.common.own_data.survey import Column, count_values, grouped_rows, rows_of, survey, trained_cells
+from estimator_trainer.common.own_data.survey import Column, count_values, grouped_rows, survey, trained_cells
 from estimator_trainer.common.own_data.table_checks import CURE, check_readings, check_unread, warn_of_totals
 from estimator_trainer.common.own_data.table_summary import summarize
-from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
+from estimator_trainer.common.own_data.vocabulary import sorted_classes, union
 from estimator_trainer.hparams.build import HParams
 
 _MAX_DISTINCT = 2 * 10**6  # In all columns together.
@@ -72,8 +71,7 @@ def describe(
       RunError: there are no rows, a row is invalid, or the target has only one value.
     """
     table, bad = tables[trained], BadRows(params.max_bad_share)
-    roles = find_roles(schema, [name for name in table.header if name], table.path, params.target)
-    named = by_name(roles)
+    named = by_name(find_roles(schema, [*filter(None, table.header)], table.path, params.target))
     targets = [name for name, role in named.items() if role == TARGET]
     kinds = _given_kinds(table, schema, named, params.get('group'))
     images = [image] if image else []
@@ -91,19 +89,16 @@ def describe(
         survey, table, split=params.train_split, kinds=kinds, targets=targets, counted=[*named, *ids], settings=settings
     )
     found = look(trained, bad=bad)
-    if params.get('folds'):
-        trained, found = _with_fold(table, trained, found, look, targets, schema, settings, params)
-    elif is_by_class and len(targets) == 1:
-        trained, found = _with_each_class(table, trained, found, look, targets[0], schema.task_of(targets[0]))
+    if is_by_class or params.get('folds'):
+        moved = _with_moved(table, trained, found, targets, schema, settings, params)
+        trained, found = moved, found if moved == trained else look(moved, bad=BadRows(1))
     columns, classes, last = found
     warn_of_totals(table, columns, last)
     check_readings(table, columns, targets, params.max_bad_share)
     wanted = {*targets, *(name for name, column in columns.items() if column.kind == CATEGORICAL)}
-    others = {
-        file.splits[0]: count_values(other, wanted, settings, bad) for file, other in tables.items() if other is not table
-    }
+    others = {file: count_values(other, wanted, settings, bad) for file, other in tables.items() if other is not table}
     for name in targets:
-        classes[name] |= {split: values[name] for split, values in others.items() if name in values}
+        classes[name] |= {file.splits[0]: values[name] for file, values in others.items() if name in values}
     facts: dict[str, Any] = {'missing': list(params.missing)} if params.missing else {}
     facts |= {'moved_rows': sorted(trained.moved)} if is_by_class else {}
     found_targets = {
@@ -117,36 +112,26 @@ def describe(
         for cells in trained_cells(table, trained, params.train_split, texts, settings.missing):
             words.update(cells)
         facts |= words.describe(params)
-    _warn_of_unknown_values(tables, others, features)
+    for feature in description.of_kind(features, CATEGORICAL):
+        for file, values in others.items():
+            if found_there := values.get(feature['name']):
+                warn_of_unknown(f'values of column {feature["name"]}', feature['vocabulary'], found_there.counts(), file.path)
     facts |= description.describe_features(table.path, COLUMNS, features, facts['task'])
     return facts, summarize(table.path, columns, facts, classes[targets[0]])
 
 
-def _with_each_class(table, trained, found, look, target, task):
-    """Returns the file with the rows that `by_class` moves, if the target has classes, and what look(file, bad) finds then."""
-    columns, classes = found[0], found[1][target]
-    if _task_of(columns[target], classes, task) != CLASSIFICATION:
-        return trained, found
-    moved = by_class(trained, classes, functools.partial(rows_of, table, target))
-    return moved, found if moved == trained else look(moved, bad=BadRows(1))
+def _with_moved(table, trained, found, targets, schema, settings, params):
+    """Returns the file with the rows of its fold moved, or without folds, as `by_class` does, if one target has classes."""
+    (target, *others), (columns, classes, _) = targets, found
+    has_classes = not others and _task_of(columns[target], classes[target], schema.task_of(target)) == CLASSIFICATION
+    if not has_classes and not params.get('folds'):
+        return trained
 
+    def rows():
+        for number, value, group in grouped_rows(table, target, params.get('group', ''), settings.missing):
+            yield number, value if has_classes else '', group
 
-def _with_fold(table, trained, found, look, targets, schema, settings, params):
-    """Returns the file with the rows of its fold moved, and what look(file, bad) finds then; by class if it is one target's."""
-    columns, classes, _ = found
-    (target, *others) = targets
-    is_by_class = not others and _task_of(columns[target], classes[target], schema.task_of(target)) == CLASSIFICATION
-    rows = grouped_rows(table, target, params.get('group', ''), settings.missing)
-    moved = folds.with_fold(trained, rows if is_by_class else ((number, '', group) for number, _, group in rows), params)
-    return moved, look(moved, bad=BadRows(1))
-
-
-def _warn_of_unknown_values(tables, others, features):
-    """Warns of columns most of whose values are unknown in a split; others are {split: {name: counts of its values}}."""
-    for feature in description.of_kind(features, CATEGORICAL):
-        for file, table in tables.items():
-            if values := others.get(file.splits[0], {}).get(feature['name']):
-                warn_of_unknown(f'values of column {feature["name"]}', feature['vocabulary'], values.counts(), table.path)
+    return folds.with_moved(trained, classes[target], rows, params)
 
 
 def _given_kinds(table, schema, named, group=''):
@@ -223,10 +208,7 @@ def _describe_numbers(column, table, max_bad_share):
 
 
 def _describe_classes(column, classes, split, place):
-    names = ValueCounts(_MAX_CLASSES)
-    for found in classes.values():
-        names.add(found.counts())
-        names.is_exact = names.is_exact and found.is_exact
+    names = union(classes.values(), _MAX_CLASSES)
     if not names.is_exact or column.profile.identifies and names.are_distinct:
         cure = 'name another, or "task": "regression" in the schema'
         raise UsageError(f'{place} has too many different values to be classes: {cure}')

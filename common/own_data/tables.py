@@ -3,6 +3,7 @@
 import collections
 from collections.abc import Collection, Iterator
 import contextlib
+import dataclasses
 import itertools
 import json
 import re
@@ -18,7 +19,7 @@ from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.formats import containers
 from estimator_trainer.common.own_data.blocks import LINE, ROW, Block, Table, check_distinct, from_rows
 from estimator_trainer.common.own_data.delimited import Delimited
-from estimator_trainer.common.own_data.lines import Lines, Position, Row, in_blocks
+from estimator_trainer.common.own_data.lines import Lines, Position, Row, in_blocks, numbered
 from estimator_trainer.common.paths import is_remote
 
 SUFFIXES = ('.csv', '.tsv', '.parquet', '.feather', '.arrow', '.jsonl', '.ndjson')
@@ -226,15 +227,10 @@ class _JsonLines:
 
     def _rows(self):
         number = 0
-        lines = Lines(self.path)
-        while True:
-            position = Position(lines.offset, lines.number, number)
-            lines.is_utf8 = True
-            line = next(lines, None)
-            if line is None:
-                return
+        for position, line, is_utf8 in numbered(self.path):
             if line.strip():
-                yield Row(position, self._parsed(line, position) if lines.is_utf8 else self._wrong(position, 'is not UTF-8'))
+                position = dataclasses.replace(position, row=number)
+                yield Row(position, self._parsed(line, position) if is_utf8 else self._wrong(position, 'is not UTF-8'))
                 number += 1
 
     def _parsed(self, line, position):

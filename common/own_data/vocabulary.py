@@ -76,6 +76,15 @@ class ValueCounts:
         return {'vocabulary': [value for value in self.most_common(params['min_count'], params['max_vocabulary']) if value]}
 
 
+def union(counts: Iterable[ValueCounts], max_distinct: int) -> ValueCounts:
+    """Returns the counts of all values; they are exact if those of each are, and the values are not too many together."""
+    found = ValueCounts(max_distinct)
+    for each in counts:
+        found.add(each.counts())
+        found.is_exact = found.is_exact and each.is_exact
+    return found
+
+
 def lookup_table(ids: Mapping[str, int] | Mapping[int, int], default: int, name: str) -> tf.lookup.StaticHashTable:
     """Creates a table from string or int64 to int64, initialized by `tf.tables_initializer` of the outermost graph.
 

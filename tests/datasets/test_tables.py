@@ -29,7 +29,7 @@ from estimator_trainer.common.own_data.lines import Lines, Position
 from estimator_trainer.common.own_data.moments import Moments, standardize
 from estimator_trainer.common.own_data.schema import CATEGORICAL, COLUMNS, DATE, NUMERIC, Schema, find_roles, read_schema
 from estimator_trainer.common.own_data.split_rows import BadRows
-from estimator_trainer.common.own_data.splits import SplitFile, find_files, find_split, fingerprint
+from estimator_trainer.common.own_data.splits import Files, SplitFile, find_files, fingerprint
 from estimator_trainer.common.own_data.survey import survey
 from estimator_trainer.common.own_data.table_facts import describe
 from estimator_trainer.common.own_data.tables import open_table
@@ -197,11 +197,11 @@ def test_each_file_of_a_directory_is_a_split_and_another_version_of_the_converte
         assert refused(find, path) == message
     for name in ('train.csv', 'eval.tsv', 'FOLD3.CSV.gz', '.hidden.csv', '._train.csv', 'notes.txt'):
         (tmp_path / name).write_text('')
-    files = find(str(tmp_path))
+    files = find(str(tmp_path)).files
     expected = (('fold3', 'FOLD3.CSV.gz'), ('eval', 'eval.tsv'), ('train', 'train.csv'))
     assert files == [SplitFile(f'{tmp_path}/{name}', (split,)) for split, name in expected]
-    assert find(f'{tmp_path}/train.csv') == [SplitFile(f'{tmp_path}/train.csv', ('train', 'eval'), 0.2)]
-    assert find_split('fold3', 'csv_file', str(tmp_path), files) is files[0] and files[0].split_of(0) == 'fold3'
+    assert find(f'{tmp_path}/train.csv').files == [SplitFile(f'{tmp_path}/train.csv', ('train', 'eval'), 0.2)]
+    assert Files('csv_file', str(tmp_path), files).find('fold3') is files[0] and files[0].split_of(0) == 'fold3'
     (key, state), (same_key, other) = (fingerprint('a', [], None, version).split('-') for version in (1, 2))
     assert key == same_key and state != other and fingerprint('a', [], None) == f'{key}-{state}'
     (tmp_path / 'train.tsv').write_text('')
@@ -213,7 +213,7 @@ def test_each_file_of_a_directory_is_a_split_and_another_version_of_the_converte
         ('test', 'd', [SplitFile(f'd/{name}.tsv', (name,)) for name in 'ab'], 'a, b: add test.tsv, or name another'),
     ):
         message = f'--hparams=csv_file={path}: there is no split {split}: the splits are: {message}'
-        assert refused(find_split, split, 'csv_file', path, files).startswith(message)
+        assert refused(Files('csv_file', path, files).find, split).startswith(message)
 
 
 def test_numbers_are_standardized_and_those_that_float32_cannot_tell_apart_are_recognized(session):
