@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range, listed
-from estimator_trainer.common.own_data import dates, numbers, series_features, series_rows, series_time, series_windows
+from estimator_trainer.common.own_data import evidence, series_features, series_rows, series_time, series_windows
 from estimator_trainer.common.own_data.conversions import convert_once, read_metadata, read_summary
 from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.series_time import Step
@@ -179,9 +179,7 @@ def _check(params):
         check_range(params, name, 1)
     check_range(params, 'season', 0)
     check_range(params, 'eval_share', 0, 0.9)
-    for name, choices in (('decimal', numbers.DECIMALS), ('dates', (dates.DMY, dates.MDY))):
-        if params[name] not in ('', *choices):
-            raise UsageError(f'{name}={params[name]} must be {" or ".join(choices)}')
+    evidence.check_given(params)
     if params.folds:
         raise UsageError(
             f'folds={params.folds}: --dataset=series is split by time, and folds would mix past and future: omit the folds; '

@@ -14,11 +14,10 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.own_data import (
-    dates,
+    evidence,
     example_parser,
     folds,
     named_columns,
-    numbers,
     picture_column,
     preparation,
     raw_columns,
@@ -85,9 +84,7 @@ def prepare(data_dir: str, params: HParams) -> None:
     tokens.check_params(params)
     if params.get('group') and not params.get('folds'):
         raise UsageError(f'group={params.group} is for folds: add --folds=5')
-    for name, choices in (('decimal', numbers.DECIMALS), ('dates', (dates.DMY, dates.MDY))):
-        if params[name] not in ('', *choices):
-            raise UsageError(f'{name}={params[name]} must be {" or ".join(choices)}')
+    evidence.check_given(params)
     schema, path = read_schema(params.schema, COLUMNS), _files(params).path
     if 'columns' in params.metadata and _is_read_otherwise(data_dir, params, schema):
         tf.logging.warning(

@@ -78,13 +78,14 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
 
 
 def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
-    """Returns {'text': int32 [length], ids of the tokens}, {'label': int32 scalar}; no labels in PREDICT."""
+    """Returns {'text': int32 [length], ids of the tokens}, {'label': int32 scalar}; no labels in PREDICT.
+
+    Of a batch, they are {'text': int32 [batch, longest]}, padded with 0, and {'label': int32 [batch]}.
+    """
     return example_parser.parse(mode, params, serialized, _FEATURES)
 
 
-def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
-    """Returns the same of a batch: {'text': int32 [batch, longest]}, padded with 0, {'label': int32 [batch]}."""
-    return example_parser.parse(mode, params, serialized, _FEATURES)
+parse_batch = parse
 
 
 def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
@@ -201,7 +202,7 @@ def _survey(lines, params):
     bad = BadRows(params.max_bad_share)
     for file, found in lines.items():
         for block in in_blocks(bad.sound(found.labeled())):
-            values = {split: [] for split in file.splits}
+            values: dict[str, list[Any]] = {split: [] for split in file.splits}
             for row in block:
                 values[file.split_of(row.position.row)].append(row.value)
             for split, of_split in values.items():

@@ -3,8 +3,9 @@
 import collections
 from collections.abc import Mapping
 import dataclasses
+from typing import Any
 
-from estimator_trainer.common.errors import show
+from estimator_trainer.common.errors import UsageError, show
 from estimator_trainer.common.own_data import dates, numbers
 from estimator_trainer.common.own_data.numbers import COMMA, POINT, Style
 
@@ -24,6 +25,13 @@ class Reading:
     style: Style | None = None
     order: str = ''
     wrong: str = ''
+
+
+def check_given(params: Mapping[str, Any]) -> None:
+    """Raises UsageError if one of the hyper-parameters decimal and dates is invalid."""
+    for name, choices in (('decimal', numbers.DECIMALS), ('dates', (dates.DMY, dates.MDY))):
+        if params[name] not in ('', *choices):
+            raise UsageError(f'{name}={params[name]} must be {" or ".join(choices)}')
 
 
 class Evidence:

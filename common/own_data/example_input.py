@@ -2,7 +2,6 @@
 
 import collections
 from collections.abc import Iterator, Mapping, Sequence
-import types
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -34,10 +33,7 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
     Raises:
       RunError: the file cannot be read.
     """
-    if path.lower().endswith(images.SUFFIXES):
-        yield {}, _read_picture(path, params.metadata['features'])
-    else:
-        yield from _read_records(path, params, (IMAGE, TEXT))
+    return _read(path, params, has_labels=False)
 
 
 def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
@@ -46,11 +42,14 @@ def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], b
     Raises:
       RunError: the file cannot be read, or the folder is not named after a class.
     """
-    features = params.metadata['features']
+    return _read(path, params, has_labels=True)
+
+
+def _read(path, params, has_labels):
     if path.lower().endswith(images.SUFFIXES):
-        yield {}, _read_picture(path, features, _label_of(path, params.metadata))
+        yield {}, _read_picture(path, params.metadata['features'], _label_of(path, params.metadata) if has_labels else {})
     else:
-        yield from _read_records(path, params, (IMAGE, TEXT, LABEL, WEIGHT))
+        yield from _read_records(path, params, (IMAGE, TEXT, LABEL, WEIGHT) if has_labels else (IMAGE, TEXT))
 
 
 def _label_of(path, facts):
@@ -114,7 +113,7 @@ class _Seen:
             words.warn_of_unknown(params.metadata['vocabulary'], path)
 
 
-def _read_picture(path, features, labels=types.MappingProxyType({})):
+def _read_picture(path, features, labels):
     """Returns an image file as an example, with labels."""
     feature = only_image(features)
     if not feature:

@@ -10,13 +10,7 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.own_data import description, tokens
 from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.example_facts import describe_role, infer_features
-from estimator_trainer.common.own_data.example_profiles import (
-    MAX_DISTINCT,
-    profile_other,
-    profile_trained,
-    warn_of_other,
-    warn_of_trained,
-)
+from estimator_trainer.common.own_data.example_profiles import MAX_DISTINCT, profile_split, warn_of_other, warn_of_trained
 from estimator_trainer.common.own_data.example_records import Examples, decode_sample
 from estimator_trainer.common.own_data.schema import (
     CLASSIFICATION,
@@ -88,13 +82,13 @@ def describe(
     roles = find_roles(schema, found, source, params.get('target', ''))
     features = infer_features(sample, schema, roles, source)
     features += [describe_role(sample, role, name, source, schema.task_of(name)) for name, role in by_name(roles).items()]
-    trained = profile_trained(examples, features, params, {*found} if names is None else None)
+    trained = profile_split(examples, examples.trained, features, params, {*found} if names is None else None)
     warn_of_trained(source, trained, features)
     facts = _describe_values(trained, features, params)
     others = {}
     for split in examples.splits:
         if split != examples.trained:
-            others[split] = profile_other(examples, split, features, params)
+            others[split] = profile_split(examples, split, features, params)
             warn_of_other(examples, split, others[split], trained, features, facts.get('vocabulary', []))
     profiles = {examples.trained: trained, **others}
     labels = {

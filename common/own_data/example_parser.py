@@ -69,8 +69,7 @@ def raw_specs(params: HParams, stored: Sequence[Feature] | None = None) -> dict[
     Numbers are float32, categories and texts strings, the latter of shape [batch], as are the contents of image files, whose
     spec has the name 'picture'; pixels are uint8 [batch, size, size, channels].
     """
-    learned = [feature for feature in stored or params.metadata['features'] if feature['kind'] not in FEATURES.roles]
-    return {feature['name']: _raw_spec(feature) for feature in learned}
+    return {feature['name']: _raw_spec(feature) for feature in _learned(stored or params.metadata['features'])}
 
 
 @plain
@@ -79,7 +78,7 @@ def from_raw(params: HParams, raw: Mapping[str, tf.Tensor], stored: Sequence[Fea
 
     Texts are padded with 0 to the longest. If there is only an image, its files are pictures, as of --input: upright, on white.
     """
-    learned = [feature for feature in stored or params.metadata['features'] if feature['kind'] not in FEATURES.roles]
+    learned = _learned(stored or params.metadata['features'])
     example = {feature['name']: _as_stored(raw[feature['name']], feature) for feature in learned}
     if not of_kind(learned, IMAGE):
         return _features(example, params, learned)
@@ -92,6 +91,10 @@ def from_raw(params: HParams, raw: Mapping[str, tf.Tensor], stored: Sequence[Fea
         signature = {name: _signature(value) for name, value in one(zeros).items()}
     found = tf.map_fn(one, example, fn_output_signature=signature)
     return {name: value.to_tensor() if isinstance(value, tf.RaggedTensor) else value for name, value in found.items()}
+
+
+def _learned(features):
+    return [feature for feature in features if feature['kind'] not in FEATURES.roles]
 
 
 def _raw_spec(feature):
@@ -157,7 +160,7 @@ def image_features(params: HParams, raw: tf.Tensor) -> dict[str, tf.Tensor] | No
 
 def only_image(features: Iterable[Feature]) -> Feature | None:
     """Returns the image if it is the only feature to learn from, else None."""
-    learned = [feature for feature in features if feature['kind'] not in FEATURES.roles]
+    learned = _learned(features)
     return learned[0] if [feature['kind'] for feature in learned] == [IMAGE] else None
 
 

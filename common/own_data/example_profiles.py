@@ -49,7 +49,7 @@ class Profile:
     Attributes:
       features: {name: Moments, ValueCounts or WordCounts} of the numeric and categorical features and the text.
       labels: {name: LabelProfile}.
-      count: number of examples, but of the training split.
+      is_empty: whether it has no examples.
     """
 
     def __init__(self, features: Sequence[Feature], params: HParams):
@@ -57,7 +57,7 @@ class Profile:
         self.features |= {feature['name']: ValueCounts(MAX_DISTINCT) for feature in of_kind(features, CATEGORICAL)}
         self.features |= {feature['name']: tokens.WordCounts(params) for feature in of_kind(features, TEXT)}
         self.labels = {feature['name']: LabelProfile() for feature in of_kind(features, LABEL)}
-        self.count = 0
+        self.is_empty = True
 
     def update(self, feature: Feature, values: np.ndarray) -> None:
         """Adds values of a feature or the label, [n] or [n, values], of its type."""
@@ -70,11 +70,14 @@ class Profile:
             self.features[feature['name']].update(_to_texts(values) if is_category else _with_nan(values))
 
 
-def profile_trained(examples: Examples, features: Sequence[Feature], params: HParams, known: Set[str] | None) -> Profile:
-    """Reads the training split.
+def profile_split(
+    examples: Examples, split: str, features: Sequence[Feature], params: HParams, known: Set[str] | None = None
+) -> Profile:
+    """Reads a split. In others than the training split, examples may lack any feature and the label; numbers are only checked.
 
     Args:
       examples: the examples.
+      split: its name.
       features: their features.
       params: hyper-parameters: those of the tokens.
       known: the names of all features; None if others do not matter.
@@ -82,28 +85,15 @@ def profile_trained(examples: Examples, features: Sequence[Feature], params: HPa
     Raises:
       RunError: an example is wrong.
     """
-    counted = [feature for feature in features if feature['kind'] in (NUMERIC, CATEGORICAL, TEXT, LABEL)]
+    is_trained = split == examples.trained
+    kinds = (CATEGORICAL, TEXT, LABEL, *([NUMERIC] if is_trained else []))
+    counted = [feature for feature in features if feature['kind'] in kinds]
     profile = Profile(counted, params)
-    for batch in batches(examples, examples.trained, features, known):
-        for feature in counted:
-            profile.update(feature, batch[feature['name']])
-    return profile
-
-
-def profile_other(examples: Examples, split: str, features: Sequence[Feature], params: HParams) -> Profile:
-    """Reads another split, whose examples may lack any feature and the label; numbers are only checked.
-
-    Raises:
-      RunError: an example is wrong.
-    """
-    counted = [feature for feature in features if feature['kind'] in (CATEGORICAL, TEXT, LABEL)]
-    profile = Profile(counted, params)
-    for batch in batches(examples, split, features, is_trained=False):
-        label = of_kind(features, LABEL)[0]
-        profile.count += int(batch[label['name']].dense_shape[0])
+    for batch in batches(examples, split, features, known, is_trained):
+        profile.is_empty = False
         for feature in counted:
             values = batch[feature['name']]
-            profile.update(feature, values if feature['kind'] == CATEGORICAL else values.values)
+            profile.update(feature, values.values if isinstance(values, tf.SparseTensorValue) else values)
     return profile
 
 
@@ -137,7 +127,7 @@ def warn_of_other(
       vocabulary: of the text; [] without one.
     """
     place = f'{examples.source}: the split {split}'
-    if not profile.count:
+    if profile.is_empty:
         tf.logging.warning('%s has no examples.', place)
     for feature in of_kind(features, CATEGORICAL):
         counts = profile.features[feature['name']].counts()

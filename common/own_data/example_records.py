@@ -5,6 +5,7 @@ import dataclasses
 from typing import Any
 
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, first_line
@@ -18,7 +19,6 @@ from estimator_trainer.common.records import manifest, records
 from estimator_trainer.common.records.elements import elements
 
 _BATCH = 256
-_FEATURES = 1  # The number of the only field of a tf.train.Example; the second one of a SequenceExample are its lists.
 _SCHEMA = '--hparams=schema=FILE'
 
 
@@ -179,7 +179,7 @@ def _fault(found, feature):
 
 def _check_fields(record, number):
     """Raises RunError if a record is of another kind, which tf.train.Example takes for one with unknown fields."""
-    unknown = {*_field_numbers(record)} - {_FEATURES}
+    unknown = {field.field_number for field in UnknownFieldSet(tf.train.Example.FromString(record))}
     if not unknown:
         return
     place = _locate(record, number)
@@ -194,26 +194,6 @@ def _check_fields(record, number):
         )
     numbers = ', '.join(map(str, sorted(unknown)))
     raise RunError(f'{place}: is not a tf.train.Example, which has no field {numbers}: write such examples')
-
-
-def _field_numbers(message: bytes) -> Iterator[int]:
-    """Yields the numbers of the fields of a serialized protocol message; see protobuf.dev/programming-guides/encoding."""
-
-    def varint(position):
-        value = shift = 0
-        while True:
-            value |= (message[position] & 127) << shift
-            position, shift = position + 1, shift + 7
-            if message[position - 1] < 128:
-                return value, position
-
-    position = 0
-    while position < len(message):
-        key, position = varint(position)
-        yield key >> 3
-        kind = key & 7
-        size, position = varint(position) if kind in (0, 2) else ({1: 8, 5: 4}.get(kind, 0), position)
-        position += 0 if kind == 0 else size
 
 
 def _locate(record, number):

@@ -1,6 +1,6 @@
 """Lines of a text file, local or remote, from any offset, and rows that know their position."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 import dataclasses
 import itertools
 from typing import Any
@@ -30,16 +30,6 @@ class Row:
 
     position: Position
     value: Any
-
-
-def convert(path: str, row: Row, function: Callable[[Any], Any]) -> Any:
-    """Applies a function to a row's value; raises RunError that names the file and the line if that fails."""
-    if isinstance(row.value, RunError):
-        raise row.value
-    try:
-        return function(row.value)
-    except RunError as error:
-        raise RunError(f'{path}: line {row.position.line}: {error}') from None
 
 
 def numbered(path: str) -> Iterator[tuple[Position, str, bool]]:

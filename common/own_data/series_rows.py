@@ -126,8 +126,7 @@ def _style(table: Table, column: Column, is_target: bool) -> dict[str, Any]:
     if not reading.style and profile.may_be_thousands:
         text = '%s: points are read as decimal points: if 1.234 is 1234, give --hparams=decimal=comma.'
         tf.logging.warning(text, place)
-    style = reading.style
-    return {'style': {'decimal': style.decimal, 'affixes': [*style.affixes]}} if style else {}
+    return column.style
 
 
 def read(table: Table, columns: Sequence[Feature], missing: Sequence[str] = ()) -> dict[str, Series]:

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.own_data.lines import Row, convert
+from estimator_trainer.common.own_data.lines import Row
 from estimator_trainer.common.own_data.splits import SplitFile
 from estimator_trainer.common.records import records
 
@@ -61,11 +61,17 @@ class BadRows:
 def read_rows(path: str, rows: Iterable[Row], encode: Encode) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'line': number}, record) for the rows of a file for --input; an error for an invalid row."""
     for row in rows:
-        try:
-            record: bytes | RunError = records.encode(convert(path, row, encode))
-        except RunError as error:
-            record = error
-        yield {'line': row.position.line}, record
+        yield {'line': row.position.line}, _record(path, row, encode)
+
+
+def _record(path, row, encode):
+    """Returns the serialized example of a row; the RunError of what is wrong with it, which names the file and the line."""
+    if isinstance(row.value, RunError):
+        return row.value
+    try:
+        return records.encode(encode(row.value))
+    except RunError as error:
+        return RunError(f'{path}: line {row.position.line}: {error}')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,10 +111,9 @@ def examples_of_rows(
 
 def _parts(file, read, encode):
     for row in read():
-        try:
-            yield 1, {file.split_of(row.position.row): [records.encode(convert(file.path, row, encode))]}, ()
-        except RunError as error:
-            yield 1, {}, [error]
+        record = _record(file.path, row, encode)
+        is_sound = isinstance(record, bytes)
+        yield 1, {file.split_of(row.position.row): [record]} if is_sound else {}, () if is_sound else [record]
 
 
 def places_of_rows(file: SplitFile, name: str, rows: Iterable[Row]) -> Iterator[dict[str, Any]]:

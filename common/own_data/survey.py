@@ -48,6 +48,12 @@ class Column:
         """Whether its cells are read as numbers."""
         return self.reading is not None and not self.reading.order and not self.reading.wrong
 
+    @property
+    def style(self) -> dict[str, Any]:
+        """The metadata of a column of numbers that programs do not write so: {'style'}, the items of its Style; else {}."""
+        style = self.reading.style if self.reading else None
+        return {'style': dataclasses.asdict(style)} if style else {}
+
 
 def survey(
     table: Table,

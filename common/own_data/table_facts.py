@@ -1,7 +1,6 @@
 """Metadata of a user's table: its features, their kinds, and the prediction task."""
 
 from collections.abc import Mapping
-import dataclasses
 import functools
 import re
 from typing import Any
@@ -261,17 +260,12 @@ def _feature(column: Column, params: HParams) -> description.Feature:
         described['mean'] -= origin
         found = dates.cycles(numbers.min, numbers.max, not numbers.is_integer)
         return {**feature, **described, **indicator, 'order': order, 'origin': origin, 'cycles': found}
-    return {**feature, **described, **indicator, **_style(column)}
+    return {**feature, **described, **indicator, **column.style}
 
 
 def _with_role(column, role, facts):
     is_number = role == WEIGHT or role == TARGET and description.facts_of_target(facts, column.name)['task'] == REGRESSION
-    return {'name': column.name, 'kind': role, **(_style(column) if is_number else {})}
-
-
-def _style(column):
-    style = column.reading.style if column.reading else None
-    return {'style': dataclasses.asdict(style)} if style else {}
+    return {'name': column.name, 'kind': role, **(column.style if is_number else {})}
 
 
 def _find_id(columns: Mapping[str, Column], schema: Schema, roles: Mapping[str, str]) -> dict[str, str]:

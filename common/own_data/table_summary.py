@@ -1,18 +1,15 @@
 """A summary of a table for people: what was found in each column, and what was decided."""
 
 from collections.abc import Mapping
-import datetime
 from typing import Any
 
-from estimator_trainer.common.own_data import summary
+from estimator_trainer.common.own_data import dates, summary
 from estimator_trainer.common.own_data.description import facts_of_target
 from estimator_trainer.common.own_data.schema import CATEGORICAL, COLUMNS, DATE, NUMERIC, TARGET, TEXT, WEIGHT
 from estimator_trainer.common.own_data.summary import Line
 from estimator_trainer.common.own_data.survey import Column
 from estimator_trainer.common.own_data.values import key
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
-
-_EPOCH = datetime.date(1970, 1, 1)
 
 
 def summarize(path: str, columns: Mapping[str, Column], facts: Mapping[str, Any], classes: Mapping[str, ValueCounts]) -> str:
@@ -52,7 +49,7 @@ def _content(column, kind, facts):
         return f'{numbers.min:.6g} to {numbers.max:.6g}, mean {numbers.finish().mean:.6g}'
     if kind == DATE:
         (found,) = [item for item in facts['columns'] if item['name'] == column.name]
-        first, last = (_EPOCH + datetime.timedelta(float(days)) for days in (numbers.min, numbers.max))
+        first, last = map(dates.to_date, (numbers.min, numbers.max))
         parts = ', '.join(['position in time', *(f'place in the {cycle}' for cycle in found['cycles'])])
         return f'{first} to {last}, {column.reading.order}: {parts}'
     if kind == CATEGORICAL:
