@@ -92,7 +92,12 @@ def prepare(data_dir: str, params: HParams) -> None:
         found, described = _masks(data_dir, params, folders)
         mask_classes.log(folders.root, found, described, params.train_split)
     else:
-        _log_classes(folders, params.train_split)
+        names = dict(enumerate(folders.class_names))
+        counts = {
+            split: {names[label]: count for label, count in found.items() if label in names}
+            for split, found in _counts(folders).items()
+        }
+        log_classes(folders.root, folders.class_names, counts, params.train_split)
 
 
 def _check(params):
@@ -141,8 +146,7 @@ def _warn_of_few(folders, params):
     """Warns of classes of which some folds have no picture."""
     if not params.get('folds') or folders.has_masks:
         return
-    files = [file for split in (params.train_split, 'eval') for file in folders.splits[split]]
-    counts = collections.Counter(file.label for file in files)
+    counts = _counts(folders)[params.train_split] + _counts(folders)['eval']
     if few := [f'{folders.class_names[label]} has {counts[label]}' for label in sorted(counts) if counts[label] < params.folds]:
         tf.logging.warning(
             '%s: folds lack classes, of fewer pictures than %d: %s.', folders.root, params.folds, listed(few, 10)
@@ -163,13 +167,9 @@ def _log(folders):
         tf.logging.info('%s: ignored %d other files: %s', folders.root, sum(folders.ignored.values()), kinds)
 
 
-def _log_classes(folders, trained):
-    names = folders.class_names
-    by_class = {
-        split: collections.Counter(names[file.label] for file in files if file.label in range(len(names)))
-        for split, files in folders.splits.items()
-    }
-    log_classes(folders.root, names, by_class, trained)
+def _counts(folders):
+    """Returns {split: {number of a class: pictures}}."""
+    return {split: collections.Counter(file.label for file in files) for split, files in folders.splits.items()}
 
 
 def _check_unreadable(unreadable, params, total, has_masks):
@@ -201,7 +201,7 @@ def summary(data_dir: str, params: HParams) -> str:
     if folders.has_masks:
         found, described = _masks(data_dir, params, folders)
         return mask_classes.summary(folders.root, found, described)
-    counts = {split: collections.Counter(file.label for file in files) for split, files in folders.splits.items()}
+    counts = _counts(folders)
     lines = [f'{folders.root}: {len(folders.class_names)} classes, pictures in {", ".join(counts)}:']
     for label, name in enumerate(folders.class_names[:_MAX_SHOWN]):
         lines.append(f'{name}: {", ".join(f"{found[label]:,}" for found in counts.values())}')

@@ -14,7 +14,6 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
-from estimator_trainer.common.files import read_json, write_json
 from estimator_trainer.common.own_data import (
     example_input,
     example_metadata,
@@ -27,7 +26,6 @@ from estimator_trainer.common.own_data.example_records import Examples
 from estimator_trainer.common.own_data.folds import refuse_folds
 from estimator_trainer.common.own_data.schema import FEATURES, IMAGE, LABEL, TEXT, USUAL_LABELS, WEIGHT, by_name, read_schema
 from estimator_trainer.common.own_data.splits import fingerprint
-from estimator_trainer.common.own_data.summary import of_features, to_text
 from estimator_trainer.common.own_data.tfds_directory import open_directory
 from estimator_trainer.common.records import manifest, records
 from estimator_trainer.hparams.build import HParams
@@ -69,21 +67,19 @@ def prepare(data_dir: str, params: HParams) -> None:
     directory = _directory(data_dir, params)
     records.index(directory, found.files)
     _check_lengths(directory, found)
-    path = example_metadata.facts_path(directory, params)
-    if not tf.io.gfile.exists(path):
-        examples = Examples(found.path, list(found.files), trained, lambda split: records.read(directory, split))
-        write_json(path, _describe(examples, found, params))
+    examples = Examples(found.path, list(found.files), trained, lambda split: records.read(directory, split))
+    example_metadata.describe_once(directory, params, lambda: _describe(examples, found, params))
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
     """Returns `example_metadata.describe` of the training examples."""
-    return read_json(example_metadata.facts_path(_directory(data_dir, params), params))
+    return example_metadata.read_metadata(_directory(data_dir, params), params)
 
 
 def summary(data_dir: str, params: HParams) -> str:
     """Returns the features, their kinds and what is known about them."""
-    facts, found = example_metadata.known(params) or metadata(data_dir, params), _open(params)
-    return to_text(f'{found.path}: splits: {", ".join(found.files)}', FEATURES, of_features(facts, facts['features']))
+    found = _open(params)
+    return example_metadata.summarize(found.path, found.files, _directory(data_dir, params), params)
 
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:

@@ -11,7 +11,6 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.files import read_json, write_json
 from estimator_trainer.common.own_data import (
     example_input,
     example_metadata,
@@ -20,13 +19,11 @@ from estimator_trainer.common.own_data import (
     preparation,
     tokens,
 )
-from estimator_trainer.common.own_data.conversions import once
 from estimator_trainer.common.own_data.example_records import Examples
 from estimator_trainer.common.own_data.folds import refuse_folds
 from estimator_trainer.common.own_data.record_files import find_record_files
 from estimator_trainer.common.own_data.schema import FEATURES, read_schema
 from estimator_trainer.common.own_data.splits import fingerprint, log_outdated
-from estimator_trainer.common.own_data.summary import of_features, to_text
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
@@ -68,30 +65,20 @@ def prepare(data_dir: str, params: HParams) -> None:
         records.index(directory, _files(params))
         if not is_known:
             log_outdated(directory, params.tfrecord_dir)
-    path = example_metadata.facts_path(directory, params)
-    once(f'{path}.warnings', tf.io.gfile.exists(path), lambda: _collect(path, data_dir, params))
-
-
-def _collect(path, data_dir, params):
-    examples = Examples(
-        params.tfrecord_dir, list(_files(params)), params.train_split, lambda split: read(split, data_dir, params)
-    )
-    facts = example_metadata.describe(examples, read_schema(params.schema, FEATURES), params)
-    tf.io.gfile.makedirs(os.path.dirname(path))
-    write_json(path, facts)
+    splits = list(_files(params))
+    examples = Examples(params.tfrecord_dir, splits, params.train_split, lambda split: read(split, data_dir, params))
+    schema = read_schema(params.schema, FEATURES)
+    example_metadata.describe_once(directory, params, lambda: example_metadata.describe(examples, schema, params))
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
     """Returns `example_metadata.describe` of the training examples."""
-    return read_json(example_metadata.facts_path(_directory(data_dir, params), params))
+    return example_metadata.read_metadata(_directory(data_dir, params), params)
 
 
 def summary(data_dir: str, params: HParams) -> str:
     """Returns the features, their kinds and what is known about them."""
-    facts = example_metadata.known(params) or metadata(data_dir, params)
-    return to_text(
-        f'{params.tfrecord_dir}: splits: {", ".join(_files(params))}', FEATURES, of_features(facts, facts['features'])
-    )
+    return example_metadata.summarize(params.tfrecord_dir, _files(params), _directory(data_dir, params), params)
 
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:

@@ -1,13 +1,15 @@
 """Metadata of users' own tf.train.Examples: kinds of features, statistics, vocabularies and classes."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import os
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.files import read_json, write_json
 from estimator_trainer.common.own_data import description, tokens
+from estimator_trainer.common.own_data.conversions import once
 from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.example_facts import describe_role, infer_features
 from estimator_trainer.common.own_data.example_profiles import MAX_DISTINCT, profile_split, warn_of_other, warn_of_trained
@@ -26,6 +28,7 @@ from estimator_trainer.common.own_data.schema import (
     read_schema,
 )
 from estimator_trainer.common.own_data.splits import fingerprint
+from estimator_trainer.common.own_data.summary import of_features, to_text
 from estimator_trainer.common.own_data.vocabulary import sorted_classes, union
 from estimator_trainer.hparams.build import HParams
 
@@ -34,17 +37,35 @@ _MAX_INTEGER_CLASSES = 1000  # An int64 label is rarely an amount.
 _FEW = 20  # Floats that are so few whole numbers are probably classes.
 
 
-def facts_path(directory: str, params: HParams) -> str:
+def describe_once(directory: str, params: HParams, describe_all: Callable[[], Mapping[str, Any]]) -> None:
+    """Writes the metadata that a function returns to a file in a directory, unless it is there; see `once`."""
+    path = _path(directory, params)
+
+    def write():
+        facts = describe_all()
+        tf.io.gfile.makedirs(directory)
+        write_json(path, facts)
+
+    once(f'{path}.warnings', tf.io.gfile.exists(path), write)
+
+
+def read_metadata(directory: str, params: HParams) -> dict[str, Any]:
+    """Returns the metadata that `describe_once` wrote with these hyper-parameters."""
+    return read_json(_path(directory, params))
+
+
+def summarize(source: str, splits: Iterable[str], directory: str, params: HParams) -> str:
+    """Returns the features, their kinds and what is known about them, for people."""
+    # With the metadata, which has changed the hyper-parameters, the path is another.
+    facts = params.metadata if 'features' in params.metadata else read_metadata(directory, params)
+    return to_text(f'{source}: splits: {", ".join(splits)}', FEATURES, of_features(facts, facts['features']))
+
+
+def _path(directory, params):
     """Returns the path of the metadata file in a directory, which depends on these hyper-parameters."""
     facts = [read_schema(params.schema, FEATURES).content, params.train_split, params.image_size, *tokens.facts(params)]
-    facts += [params.min_count, params.max_vocabulary]
-    facts += names_in(params.get('target', ''))
+    facts += [params.min_count, params.max_vocabulary, *names_in(params.get('target', ''))]
     return os.path.join(directory, f'metadata-{fingerprint("", (), facts, _VERSION)}.json')
-
-
-def known(params: HParams) -> Mapping[str, Any]:
-    """Returns the metadata in the hyper-parameters, which it has changed, so that `facts_path` is another; {} without any."""
-    return params.metadata if 'features' in params.metadata else {}
 
 
 def describe(
