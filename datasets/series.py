@@ -90,10 +90,10 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
     cut = series_windows.find_cut(found, params)
     windows = series_windows.all_windows(found, params, params.metadata['season_length'])
     windows = series_windows.split_windows(windows, cut)[split]
-    for number, (group, _) in enumerate(windows.places):
+    for number in range(len(windows)):
         times = Step(**params.metadata['step']).texts(windows.future_times(number))
         baselines = {name: values.tolist() for name, values in zip(BASELINES, windows.baselines(number))}
-        yield {**_fields(columns, group, times), **baselines}
+        yield {**_fields(columns, windows.place(number)[0], times), **baselines}
 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
@@ -108,8 +108,11 @@ def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], b
     columns, found, step = _known(table, params)
     series_windows.check_lengths(path, found, params)
     windows = series_windows.all_windows(found, params, params.metadata['season_length'])
-    for number, (group, _) in enumerate(windows.places):
-        yield _fields(columns, group, step.texts(windows.future_times(number))), records.encode(windows[number])
+    for number in range(len(windows)):
+        yield (
+            _fields(columns, windows.place(number)[0], step.texts(windows.future_times(number))),
+            records.encode(windows[number]),
+        )
 
 
 def take_rows(params: HParams, rows: Any) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]] | None:
@@ -227,7 +230,7 @@ def _converted(params: HParams) -> tuple[dict[str, Any], str, dict[str, Windows]
 def _warn_of_season(path: str, splits: dict[str, Windows], season: int) -> None:
     """Warns of windows of the evaluation that begin before a whole season is known."""
     last = splits.get('eval', splits['train'])
-    count = sum(place + 1 < season for _, place in last.places)
+    count = int((last.lasts + 1 < season).sum())
     if count:
         text = '%s: %d of %d windows have less than a season of %d rows before them: there, the last value is that baseline.'
         tf.logging.warning(text, path, count, len(last), season)
@@ -235,8 +238,8 @@ def _warn_of_season(path: str, splits: dict[str, Windows], season: int) -> None:
 
 def _warn_of_new(path: str, splits: dict[str, Windows]) -> None:
     """Warns of groups that are evaluated on, but not learned from."""
-    groups = {split: dict.fromkeys(group for group, _ in windows.places) for split, windows in splits.items()}
-    new = [group for group in groups.get('eval', ()) if group not in groups['train']]
-    if new:
+    trained = splits['train']
+    new = np.setdiff1d(splits.get('eval', trained).groups, trained.groups)
+    if len(new):
         text = '%s: some series are in the split eval only: %s. The model knows no groups, and forecasts them like others.'
-        tf.logging.warning(text, path, listed(new, 5))
+        tf.logging.warning(text, path, listed([trained.names[group] for group in new], 5))

@@ -20,7 +20,7 @@ from estimator_trainer.common.own_data.lines import Row
 from estimator_trainer.common.own_data.sentence_tokens import TokenCounts, make_splitter, split_sentences, to_features
 from estimator_trainer.common.own_data.sentences import Sentence, SentenceFile, are_sentences
 from estimator_trainer.common.own_data.split_rows import BadRows, examples_of_rows, places_of_rows, read_rows
-from estimator_trainer.common.own_data.splits import find_files
+from estimator_trainer.common.own_data.splits import SplitFile, find_files
 from estimator_trainer.common.own_data.summary import of_counts
 from estimator_trainer.common.own_data.tag_survey import TagSurvey
 from estimator_trainer.common.own_data.tokens import KNOWN_SHARE, known_share
@@ -181,7 +181,9 @@ def _converted(params):
     """Returns the metadata of the files, a summary, and their examples by splits."""
     source, files = params.tagged_file, _files(params)
     files.find(params.train_split)
-    sources = {file: SentenceFile(file.path, params) for file in files.files}
+    sources: dict[SplitFile, SentenceFile] = {}
+    for file in files.files:
+        sources[file] = SentenceFile(file.path, params, sources.values())
     facts: dict[str, Any] = {}
     if params.get('folds'):
         sources = {_with_fold(file, found, params) if len(file.splits) > 1 else file: found for file, found in sources.items()}

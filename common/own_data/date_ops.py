@@ -1,6 +1,5 @@
 """Dates and times in TensorFlow ops, as `dates` reads them, for exported models."""
 
-from collections.abc import Mapping, Sequence
 import math
 
 import tensorflow as tf2
@@ -39,15 +38,6 @@ def to_days(cells: tf.Tensor, order: str) -> tf.Tensor:
         year, month, day = (_group(texts, is_match, pattern, group) for group in groups)
         found = tf.where(is_match & _exists(year, month, day), _days(year, month, day), found)
     return found + _clock(texts)
-
-
-def parts(days: tf.Tensor, name: str, origin: float, found: Sequence[str]) -> Mapping[str, tf.Tensor]:
-    """Returns what `dates.parts` does, float32 [n] each."""
-    result = {name: days - origin}
-    for cycle in found:
-        phase = 2 * math.pi * days / dates.CYCLES[cycle]
-        result |= dict(zip(dates.names_of(name, cycle), (tf.sin(phase), tf.cos(phase))))
-    return {name: tf.cast(value, tf.float32) for name, value in result.items()}
 
 
 def _group(texts, is_match, pattern, group):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import datetime
 import math
 import re
+from typing import Any
 
 import numpy as np
 
@@ -95,7 +96,7 @@ def cycles(first: float, last: float, has_times: bool) -> list[str]:
     return covered if has_times else [name for name in covered if name != 'day']
 
 
-def parts(days: np.ndarray, name: str, origin: float, found: Sequence[str]) -> dict[str, np.ndarray]:
+def parts(days: Any, name: str, origin: float, found: Sequence[str], library: Any = np) -> dict[str, Any]:
     """Returns what a model learns from dates, float64 [n]: the days since the origin, and the sine and cosine of each cycle.
 
     Args:
@@ -103,14 +104,10 @@ def parts(days: np.ndarray, name: str, origin: float, found: Sequence[str]) -> d
       name: of the column.
       origin: in days since 1970-01-01.
       found: the names of its cycles.
+      library: that of the days, NumPy or TensorFlow.
     """
     result = {name: days - origin}
     for cycle in found:
         phase = 2 * math.pi * days / CYCLES[cycle]
-        result |= dict(zip(names_of(name, cycle), (np.sin(phase), np.cos(phase))))
+        result |= {f'{name}: {cycle}, sine': library.sin(phase), f'{name}: {cycle}, cosine': library.cos(phase)}
     return result
-
-
-def names_of(name: str, cycle: str) -> tuple[str, str]:
-    """Returns the names of a column's sine and cosine of a cycle."""
-    return f'{name}: {cycle}, sine', f'{name}: {cycle}, cosine'

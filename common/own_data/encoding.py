@@ -60,11 +60,8 @@ def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> En
     ]
 
     def encode(block: Block, indices: np.ndarray) -> Encoded:
-        is_sound = np.ones(len(indices), bool)
-        chosen = {*indices.tolist()} if block.faults else ()
-        faults = {i: error for i, error in block.faults.items() if i in chosen}
-        if faults:
-            is_sound &= ~np.isin(indices, list(faults))
+        faults = {i: block.faults[i] for i in indices.tolist() if i in block.faults} if block.faults else {}
+        is_sound = ~np.isin(indices, list(faults))
         rows = pa.array(indices)
         found: dict[str, Any] = {}
         for place, column, convert in columns:

@@ -20,8 +20,8 @@ from estimator_trainer.hparams.build import HParams
 @plain
 def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
     """Returns {column: float32 [batch] for numbers, string [batch] for others}, in the order of the columns."""
-    learned = [column for column in params.metadata['columns'] if column['kind'] in LEARNED]
-    return {column['name']: tf.TensorSpec([None], tf.float32 if column['kind'] == NUMERIC else tf.string) for column in learned}
+    kinds = {column['name']: column['kind'] for column in _learned(params)}
+    return {name: tf.TensorSpec([None], tf.float32 if kind == NUMERIC else tf.string) for name, kind in kinds.items()}
 
 
 def cell_readers(params: HParams) -> dict[str, Callable[[str], float | str]]:
@@ -30,8 +30,11 @@ def cell_readers(params: HParams) -> dict[str, Callable[[str], float | str]]:
     The functions raise ValueError for what is no number, or no date, as the column has them.
     """
     missing = {*missing_values(params.metadata.get('missing', ())).to_pylist()}
-    learned = [column for column in params.metadata['columns'] if column['kind'] in LEARNED]
-    return {column['name']: functools.partial(_read_cell, column, style_of(column), missing) for column in learned}
+    return {column['name']: functools.partial(_read_cell, column, style_of(column), missing) for column in _learned(params)}
+
+
+def _learned(params):
+    return [column for column in params.metadata['columns'] if column['kind'] in LEARNED]
 
 
 def _read_cell(column, style, missing, text):
@@ -57,7 +60,8 @@ def from_raw(params: HParams, raw: Mapping[str, tf.Tensor]) -> dict[str, tf.Tens
     values = {name: tf.strings.strip(value) if value.dtype == tf.string else value for name, value in raw.items()}
     for column in of_kind(params.metadata['columns'], DATE):
         days = _days(values.pop(column['name']), column, params)
-        values |= date_ops.parts(days, column['name'], column['origin'], column['cycles'])
+        parts = dates.parts(days, column['name'], column['origin'], column['cycles'], tf)
+        values |= {name: tf.cast(value, tf.float32) for name, value in parts.items()}
     return example_parser.from_raw(params, values, encoded_features(params.metadata))
 
 

@@ -1,6 +1,6 @@
 """Sentences in files as of CoNLL's shared tasks: a token and its tag in each line, and a blank line after each sentence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import itertools
 import re
 from typing import NamedTuple
@@ -44,6 +44,7 @@ class _Layout(NamedTuple):
     token: int
     tag: int
     example: int  # The first line of this form.
+    columns: str  # Which of several columns have the tokens and the tags, in words.
     header: int = 0  # The line that names the columns.
     is_conllu: bool = False
 
@@ -64,6 +65,7 @@ class SentenceFile:
     Args:
       path: of the file.
       params: hyper-parameters: token_column, tag_column, max_length.
+      others: files that have said so, which need not be said again of the same columns.
 
     Attributes:
       has_tags: whether the tokens have tags.
@@ -72,10 +74,13 @@ class SentenceFile:
       UsageError: the file cannot be read, or has no such columns.
     """
 
-    def __init__(self, path: str, params: HParams):
+    def __init__(self, path: str, params: HParams, others: Iterable['SentenceFile'] = ()):
         self.path, self._max_length = path, params.max_length
-        self._layout = _layout(path, params)
-        self.has_tags = self._layout.tag >= 0
+        self._layout = layout = _layout(path, params)
+        self.has_tags = layout.tag >= 0
+        self._columns = layout.num_columns, layout.token, layout.tag
+        if layout.columns and all(other._columns != self._columns for other in others):
+            tf.logging.warning('%s: %s: token_column and tag_column choose others.', path, layout.columns)
 
     def rows(self) -> Iterator[Row]:
         """Yields the sentences, each a Sentence, or the RunError of what is wrong first."""
@@ -172,15 +177,13 @@ def _layout(path, params):
         if place >= size:
             raise UsageError(f'{name}={place + 1}: {path}: line {lines[0][0]} has {_columns(table[0])}')
     example = next((row for row in table if row[tag] not in _NO_TAG), None) if tag != token else None
-    if size > 2:
-        shown = example or table[0]
-        of_tags = f'column {tag + 1} has their tags, such as {printable(shown[tag])}' if example else 'they have no tags'
-        tf.logging.warning(
-            '%s: column %d of %d has the tokens, such as %s, and %s: token_column and tag_column choose others.',
-            *(path, token + 1, size, printable(shown[token]), of_tags),
-        )
+    shown = example or table[0]
+    of_tags = f'column {tag + 1} has their tags, such as {printable(shown[tag])}' if example else 'they have no tags'
+    columns = (
+        f'column {token + 1} of {size} has the tokens, such as {printable(shown[token])}, and {of_tags}' if size > 2 else ''
+    )
     tag = tag if example else -1
-    return _Layout(has_tabs, size, token, tag, lines[0][0], header, is_conllu)
+    return _Layout(has_tabs, size, token, tag, lines[0][0], columns, header, is_conllu)
 
 
 def _columns(cells):

@@ -25,7 +25,7 @@ from estimator_trainer.hparams.text import nearest
 TIME, GROUP = 'time', 'group'  # Kinds of columns, besides TARGET and NUMERIC.
 _MAX_DISTINCT = 10**5
 _CORRECT = 'correct it, or remove the row'
-_FIRST_DATE, _LAST_DATE = 19000101, 21991231  # As integers.
+_FIRST_DATE, _LAST_DATE = 19000101, 21991231  # As integers; months are 190001 to 219912.
 
 
 class Series(NamedTuple):
@@ -98,6 +98,8 @@ def _order_of(table: Table, column: Column) -> str:
     order = series_time.find_order(reading.order if reading else '', is_plain, values)
     if order == series_time.INTEGER and _FIRST_DATE <= column.numbers.min and column.numbers.max <= _LAST_DATE:
         raise RunError(f'{place}: {column.numbers.min:.0f} seems to be a date: write it as 2024-12-31')
+    if order == series_time.INTEGER and all(map(_is_month, column.values.counts())):
+        raise RunError(f'{place}: {column.numbers.min:.0f} seems to be a month: write it as 2024-12')
     if order and not profile.evidence.first_unread or order == series_time.MONTH_ORDER:
         return order
     if profile.evidence.first_unread and reading:
@@ -106,6 +108,11 @@ def _order_of(table: Table, column: Column) -> str:
     else:
         cell = next((cell for cell in values if not series_time.is_month(cell)), values[0])
     raise RunError(f'{place}: {show(cell)} is no time: write times as 2024-12-31, 2024-12-31 23:00, 2024-12 or as integers')
+
+
+def _is_month(cell):
+    number = float(cell)
+    return _FIRST_DATE <= 100 * number + 1 <= _LAST_DATE and 1 <= number % 100 <= 12
 
 
 def _style(table: Table, column: Column, is_target: bool) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
@@ -38,22 +39,24 @@ class Windows(Sequence[dict[str, Any]]):
 
     Attributes:
       series: {group: Series}.
-      places: (group, index of the last past row) of each window.
+      groups: the number of the group of each window, int [n].
+      lasts: the index of its last past row, int [n].
       window, horizon: the numbers of past and of future rows.
       season: the number of rows of a season.
     """
 
     series: Mapping[str, Series]
-    places: Sequence[tuple[str, int]]
+    groups: np.ndarray
+    lasts: np.ndarray
     window: int
     horizon: int
     season: int
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.lasts)
 
     def __getitem__(self, number: int) -> dict[str, Any]:  # type: ignore[override]
-        group, last = self.places[number]
+        group, last = self.place(number)
         series, begin = self.series[group], last + 1
         return {
             'past': series.values[begin - self.window : begin],
@@ -62,9 +65,18 @@ class Windows(Sequence[dict[str, Any]]):
             'baselines': np.stack(self.baselines(number)),
         }
 
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """Those of all groups."""
+        return [*self.series]
+
+    def place(self, number: int) -> tuple[str, int]:
+        """Returns the group of a window, and the index of its last past row."""
+        return self.names[self.groups[number]], int(self.lasts[number])
+
     def baselines(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the last value, and that of the same time last season or, if unknown, the last; float64 [horizon] each."""
-        group, last = self.places[number]
+        group, last = self.place(number)
         target = self.series[group].values[:, 0]
         steps = np.arange(1, self.horizon + 1)
         before = last + steps - self.season * -(-steps // self.season)
@@ -72,27 +84,27 @@ class Windows(Sequence[dict[str, Any]]):
 
     def future_times(self, number: int) -> np.ndarray:
         """Returns the times of the future rows, int64 [horizon]."""
-        group, last = self.places[number]
+        group, last = self.place(number)
         return self.series[group].times[last + 1 : last + 1 + self.horizon]
 
 
 def all_windows(found: Mapping[str, Series], params: HParams, season: int) -> Windows:
     """Returns the windows with a future of all groups, one from each row on."""
-    sizes = {group: len(series.times) for group, series in found.items()}
-    places = [(group, last) for group, size in sizes.items() for last in range(params.window - 1, size - params.horizon)]
-    return Windows(found, places, params.window, params.horizon, season)
+    lasts = [np.arange(params.window - 1, len(series.times) - params.horizon) for series in found.values()]
+    groups = np.repeat(np.arange(len(lasts)), [*map(len, lasts)])
+    return Windows(found, groups, np.concatenate(lasts), params.window, params.horizon, season)
 
 
 def split_windows(windows: Windows, cut: int | None) -> dict[str, Windows]:
     """Returns {split: Windows}: the future of training windows ends before the cut, that of the others begins there."""
     if cut is None:
         return {'train': windows}
-    firsts = np.array([windows.series[group].times[last + 1] for group, last in windows.places])
-    ends = np.array([windows.series[group].times[last + windows.horizon] for group, last in windows.places])
-    chosen = {'train': np.flatnonzero(ends < cut), 'eval': np.flatnonzero(firsts >= cut)}
+    times = [series.times for series in windows.series.values()]
+    places = np.cumsum([0, *map(len, times)])[windows.groups] + windows.lasts
+    firsts, ends = (np.concatenate(times)[places + i] for i in (1, windows.horizon))
     return {
-        split: dataclasses.replace(windows, places=[windows.places[number] for number in numbers.tolist()])
-        for split, numbers in chosen.items()
+        split: dataclasses.replace(windows, groups=windows.groups[chosen], lasts=windows.lasts[chosen])
+        for split, chosen in {'train': ends < cut, 'eval': firsts >= cut}.items()
     }
 
 
@@ -154,7 +166,7 @@ def describe(
       RunError: a split has no windows.
     """
     for split, windows in splits.items():
-        if not windows.places:
+        if not len(windows):
             raise RunError(
                 f'{path}: no series has a window for the split {split}{_where(split, step, cut)}: lower window or horizon, or '
                 'change eval_share'

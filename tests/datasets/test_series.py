@@ -135,6 +135,11 @@ def test_the_baselines_of_generated_sales_are_those_of_the_formula(tmp_path, pre
         (table(['x', 'y', 'z'], VALUES), {}, "column date: 'x' is no time: write times as 2024-12-31"),
         (table([i / 2 for i in range(40)], VALUES), {}, "column date: '0.0' is no time"),
         (table([date.replace('-', '') for date in DATES], VALUES), {}, 'column date: 20240101 seems to be a date: write it as'),
+        (
+            table([201500 + 88 * (i // 12) + i + 1 for i in range(40)], VALUES),
+            {},
+            'column date: 201501 seems to be a month: write',
+        ),
         (table([f'0{i % 9 + 1}/02/20{i + 10}' for i in range(20)], VALUES), {}, 'say which with --hparams=dates=dmy or'),
         (table(DATES, [*VALUES[:9], '', *VALUES[10:]]), {}, "line 11: column y: '' is no number: a target must not be missing"),
         (table(DATES, [*VALUES[:9], 'x', *VALUES[10:]]), {}, "line 11: column y: 'x' is not a number: correct it"),

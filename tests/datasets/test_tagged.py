@@ -74,6 +74,16 @@ def test_files_are_read_as_people_have_them(prepared, content, hparams, expected
     assert sentences(prepared(content, hparams))[: len(expected)] == expected
 
 
+def test_the_columns_of_several_files_are_named_once_unless_they_differ(prepared, caplog):
+    other = CONLL_2003.replace('EU', 'EC')
+    prepared({'eval.conll': CONLL_2003, 'train.conll': other})
+    (warning,) = [text for text in warnings(caplog) if 'has the tokens' in text]
+    assert 'eval.conll: column 1 of 4 has the tokens' in warning
+    caplog.clear()
+    prepared({'eval.conll': CONLL_2003, 'train.conll': 'EC NNP B-ORG\n\nPeter NNP O\n'}, name='b')
+    assert ['column 1 of 3' in text for text in warnings(caplog) if 'has the tokens' in text] == [False, True]
+
+
 def test_a_compressed_file_is_read_and_places_and_batches_are_those_of_its_sentences(prepared):
     found = prepared({'train.conll.gz': gzip.compress(BOTH.encode()), 'eval.conll': MARY}, 'min_count=1')
     assert found.metadata['tags'] == ['B-LOC', 'B-PER', 'I-PER', 'O']
