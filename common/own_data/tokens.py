@@ -74,31 +74,20 @@ def token_ids(text: tf.Tensor, params: Mapping[str, Any], vocabulary: Sequence[s
       vocabulary: the words, or subwords, in the order of their ids, from 2 on; 1 is an unknown one. A byte's id is its value
         plus 1.
     """
-    if text.shape.rank:
-        return _batch_ids(text, params, vocabulary)
-    if params['tokens'] == SUBWORDS:
-        return _batch_ids(text[None], params, vocabulary)[0]
+    if not text.shape.rank:
+        return token_ids(text[None], params, vocabulary)[0]
     if params['tokens'] == BYTES:
-        ids = tf.cast(tf.io.decode_raw(text, tf.uint8), tf.int32) + 1
-    else:
-        ids = tf.cast(word_table(vocabulary).lookup(split_words(text)[: params['max_length']]), tf.int32)
-    at_least_one = tf.concat([ids, [UNKNOWN]], axis=0)[: tf.maximum(tf.size(ids), 1)]
-    return at_least_one[: params['max_length']]
-
-
-def _batch_ids(texts, params, vocabulary):
-    if params['tokens'] == BYTES:
-        split = tf2.strings.bytes_split(texts)
+        split = tf2.strings.bytes_split(text)
         ids = split.with_flat_values(tf.cast(tf.io.decode_raw(split.flat_values, tf.uint8)[:, 0], tf.int32) + 1)
     elif params['tokens'] == SUBWORDS:
-        split = split_words(texts, subwords.LONGEST)[:, : params['max_length']]
+        split = split_words(text, subwords.LONGEST)[:, : params['max_length']]
         words, places = tf.unique(split.flat_values)
         ids = split.with_values(tf.gather(subwords.subword_ids(words, vocabulary), places)).merge_dims(1, 2)
     else:
-        split = split_words(texts)
+        split = split_words(text)
         ids = split.with_flat_values(tf.cast(word_table(vocabulary).lookup(split.flat_values), tf.int32))
     padded = ids[:, : params['max_length']].to_tensor()
-    padded = tf.cond(tf.shape(padded)[1] > 0, lambda: padded, lambda: tf.zeros([tf.shape(texts)[0], 1], tf.int32))
+    padded = tf.cond(tf.shape(padded)[1] > 0, lambda: padded, lambda: tf.zeros([tf.shape(text)[0], 1], tf.int32))
     is_empty = tf.equal(ids.row_lengths(), 0)[:, None] & tf.equal(tf.range(tf.shape(padded)[1]), 0)
     return tf.where(is_empty, tf.fill(tf.shape(padded), UNKNOWN), padded)
 
