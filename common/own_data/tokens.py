@@ -78,7 +78,7 @@ def token_ids(text: tf.Tensor, params: Mapping[str, Any], vocabulary: Sequence[s
         return token_ids(text[None], params, vocabulary)[0]
     if params['tokens'] == BYTES:
         split = tf2.strings.bytes_split(text)
-        ids = split.with_flat_values(tf.cast(tf.io.decode_raw(split.flat_values, tf.uint8)[:, 0], tf.int32) + 1)
+        ids = split.with_flat_values(tf.cast(tf.reshape(tf.io.decode_raw(split.flat_values, tf.uint8), [-1]), tf.int32) + 1)
     elif params['tokens'] == SUBWORDS:
         split = split_words(text, subwords.LONGEST)[:, : params['max_length']]
         words, places = tf.unique(split.flat_values)

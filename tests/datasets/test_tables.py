@@ -982,6 +982,7 @@ def test_warnings_of_a_conversion_are_said_again_when_it_is_used_again(tmp_path,
 def test_csv_is_another_name_of_table(splits, tmp_path):
     found = Prepared(csv, tmp_path / 'data', f'csv_file={splits}', 'target=kind')
     assert found.metadata == Prepared(dataset, tmp_path / 'data', f'table_file={splits}', 'target=kind').metadata
+    assert csv.input_parts is dataset.input_parts
     assert 'csv_file=' in refused(found.read, 'no') and len(os.listdir(tmp_path / 'data')) == 1
     names = [
         name

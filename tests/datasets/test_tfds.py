@@ -124,6 +124,18 @@ def test_every_kind_of_feature_is_read_or_ignored_with_a_line(tmp_path, prepared
             prepared(path, make_schema(tmp_path, label=label))
 
 
+def test_warnings_are_said_again_when_what_is_known_is_used_again(tmp_path, prepared, caplog):
+    path = build(
+        tmp_path / 'tfds',
+        {'x': F.Scalar(np.float32), 'label': LABEL},
+        {'train': [{'x': 1.0, 'label': i % 2} for i in range(6)]},
+    )
+    for _ in range(2):
+        caplog.clear()
+        prepared(path)
+        assert 'nothing can be learned from x' in caplog.text
+
+
 def test_the_supervised_keys_are_input_and_label(tmp_path, prepared, caplog):
     caplog.set_level('INFO', 'tensorflow')
     features = {'id': F.Text(), 'text': F.Text(), 'stars': F.Scalar(np.int64), 'label': LABEL, 'w': F.Scalar(np.float32)}
