@@ -39,7 +39,7 @@ _FEW = 20  # Floats that are so few whole numbers are probably classes.
 
 def describe_once(directory: str, params: HParams, describe_all: Callable[[], Mapping[str, Any]]) -> None:
     """Writes the metadata that a function returns to a file in a directory, unless it is there; see `once`."""
-    path = _path(directory, params)
+    path = facts_path(directory, params)
 
     def write():
         facts = describe_all()
@@ -51,7 +51,7 @@ def describe_once(directory: str, params: HParams, describe_all: Callable[[], Ma
 
 def read_metadata(directory: str, params: HParams) -> dict[str, Any]:
     """Returns the metadata that `describe_once` wrote with these hyper-parameters."""
-    return read_json(_path(directory, params))
+    return read_json(facts_path(directory, params))
 
 
 def summarize(source: str, splits: Iterable[str], directory: str, params: HParams) -> str:
@@ -61,7 +61,7 @@ def summarize(source: str, splits: Iterable[str], directory: str, params: HParam
     return to_text(f'{source}: splits: {", ".join(splits)}', FEATURES, of_features(facts, facts['features']))
 
 
-def _path(directory, params):
+def facts_path(directory, params):
     """Returns the path of the metadata file in a directory, which depends on these hyper-parameters."""
     facts = [read_schema(params.schema, FEATURES).content, params.train_split, params.image_size, *tokens.facts(params)]
     facts += [params.min_count, params.max_vocabulary, *names_in(params.get('target', ''))]
