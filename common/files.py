@@ -123,6 +123,18 @@ def write_from(file: BinaryIO, path: str, place: int, content: bytes) -> None:
         raise OSError(error.errno, error.strerror, path) from None
 
 
+def last_line(file: BinaryIO) -> tuple[bytes, int]:
+    """Returns the last whole line of a local file, without its end, and the place after it; b'' and 0 if there is none."""
+    size, length = file.seek(0, os.SEEK_END), 1 << 14
+    while True:
+        start = max(size - length, 0)
+        file.seek(start)
+        *lines, cut = file.read().split(b'\n')
+        if len(lines) > 1 or not start:  # The first may lack its beginning.
+            return lines[-1] if lines else b'', size - len(cut)
+        length *= 4
+
+
 def sha256_of(path: str) -> str:
     """Returns the SHA-256 of a file, local or remote, in hexadecimal; raises tf.errors.OpError if it cannot be read."""
     sha256 = hashlib.sha256()

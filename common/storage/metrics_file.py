@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable, Mapping
 import csv
 import io
 import os
-from typing import Any, BinaryIO
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.files import write, write_from
+from estimator_trainer.common.files import last_line, write, write_from
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.storage.abandoned import keep_copy
 from estimator_trainer.common.storage.metrics_table import MODE, OF_TRAINING, metrics_path, parse
 
-_MAX_HEADER, _MAX_ROW = 1 << 16, 1 << 14  # Bytes.
+_MAX_HEADER = 1 << 16  # Bytes.
 
 
 def read_rows(output_dir: str) -> list[dict[str, str]]:
@@ -105,18 +105,8 @@ def _append(path, row):
     with open(path, 'r+b', buffering=0) as file:
         header, newline, _ = file.read(_MAX_HEADER).partition(b'\n')
         columns = next(csv.reader([header.decode(errors='replace')]), [])
-        end = _end_of_lines(file)
-        if not newline or not end or not row.keys() <= {*columns}:
+        if not newline or not row.keys() <= {*columns}:
             return False
         # Without the line that a killed process or a full disk has cut.
-        write_from(file, path, end, _lines(columns, [row]).encode())
+        write_from(file, path, last_line(file)[1], _lines(columns, [row]).encode())
     return True
-
-
-def _end_of_lines(file: BinaryIO) -> int:
-    """Returns the size of a file without an incomplete last line; 0 if that is longer than any row."""
-    size = file.seek(0, os.SEEK_END)
-    start = max(size - _MAX_ROW, 0)
-    file.seek(start)
-    last = file.read(_MAX_ROW).rfind(b'\n')
-    return start + last + 1 if last >= 0 else 0

@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import json_text
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.files import dumps, write, write_from
+from estimator_trainer.common.files import dumps, last_line, write, write_from
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage.restore import open_checkpoint
 
@@ -57,20 +57,30 @@ def append(output_dir: str, entry: dict[str, Any]) -> dict[str, Any]:
 
     For the only process that trains there.
     """
-    path, content = path_of(output_dir), _content(output_dir)
-    lines = content.split(b'\n')[:-1]
-    # An invalid line, which the next verification reports, does not keep the run from going on.
-    before = _parsed(lines[-1]).get('digest', NONE) if lines else NONE
-    time = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds')
-    entry = json.loads(canonical({**entry, 'time': time, 'previous': before}))
-    entry['digest'] = digest_of(entry)
-    line = f'{canonical(entry)}\n'.encode()
-    if is_remote(path) or not content:
-        write(path, content + line)
+    path = path_of(output_dir)
+    if is_remote(path) or not os.path.exists(path):
+        content = _content(output_dir)
+        entry = _chained(entry, content[:-1].rpartition(b'\n')[2])
+        write(path, content + _line(entry))
         return entry
     with open(path, 'r+b', buffering=0) as file:
-        write_from(file, path, len(content), line)
+        last, end = last_line(file)
+        entry = _chained(entry, last)
+        write_from(file, path, end, _line(entry))
     return entry
+
+
+def _chained(entry, last):
+    """Returns a line with its time and its digests, given the last one before it, bytes."""
+    # An invalid line, which the next verification reports, does not keep the run from going on.
+    before = _parsed(last).get('digest', NONE)
+    time = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds')
+    entry = json.loads(canonical({**entry, 'time': time, 'previous': before}))
+    return {**entry, 'digest': digest_of(entry)}
+
+
+def _line(entry):
+    return f'{canonical(entry)}\n'.encode()
 
 
 def _content(output_dir):

@@ -76,3 +76,21 @@ def test_log_lines_are_printable_and_of_bounded_length():
     tf.get_logger().removeHandler(handler)
     assert r' WARNING picture \x1b[31m.png' '\nand é\u3000xxx' in out.getvalue() and 10000 < len(out.getvalue()) < 10010
     assert out.getvalue().endswith('x.\n')
+
+
+@pytest.mark.parametrize(
+    'content, expected',
+    [
+        (b'', (b'', 0)),
+        (b'cut', (b'', 0)),
+        (b'cut' * 10**5, (b'', 0)),
+        (b'\n', (b'', 1)),
+        (b'one\ntwo\ncut', (b'two', 8)),
+        (b'one\n' + b'2' * 10**5 + b'\n' + b'c' * 10**5, (b'2' * 10**5, 4 + 10**5 + 1)),
+        (b'1\n' + b'2' * (1 << 14) + b'\n', (b'2' * (1 << 14), 2 + (1 << 14) + 1)),
+    ],
+)
+def test_the_last_whole_line_of_a_file_is_found_from_its_end(tmp_path, content, expected):
+    (tmp_path / 'lines').write_bytes(content)
+    with open(tmp_path / 'lines', 'rb', buffering=0) as file:
+        assert files.last_line(file) == expected
