@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.tf_config import EVALUATOR, PS, ClusterConfig
+from estimator_trainer.common.files import write
 from estimator_trainer.common.inference import duplicates
 from estimator_trainer.common.monitoring import projector
 from estimator_trainer.common.monitoring.summaries import close_writers
@@ -183,7 +184,7 @@ def _begun(plan, experiment, back_to, text, history, step):
     if not options.record_margins and margins_file.exists(output_dir):
         margins_file.restart(output_dir, plan.params.examples_at(step))  # Those of other steps will follow.
     if text:
-        run_dir.save_summary(output_dir, text)
+        write(run_dir.summary_path(output_dir), text)
     kept = {**plan.kept, saved_flags.PARALLELISM: parallelism.of(experiment.options)}
     kept[saved_flags.ASYNCHRONOUS] = plan.task.batch_parts < plan.task.count
     record = functools.partial(_record, plan, kept, history, step)

@@ -91,9 +91,8 @@ def recover(output_dir: str) -> None:
         tf.io.gfile.rmtree(leftover)
     if path and _latest_by_state(output_dir) != path:
         tf.logging.warning('Resuming from %s.', path)
-        older = [other for _, other in reversed(_list(output_dir)) if tf.io.gfile.exists(f'{other}.index')]
-        older = older[: older.index(path) + 1]
-        tf.train.update_checkpoint_state(output_dir, path, older)
+        known = [*_indexed(output_dir).values()]
+        tf.train.update_checkpoint_state(output_dir, path, known[: known.index(path) + 1])
 
 
 def _latest_by_state(output_dir):
@@ -106,12 +105,12 @@ def _latest_by_state(output_dir):
 
 def steps(output_dir: str) -> list[int]:
     """Returns the steps of the checkpoints in a directory, intact or not, in ascending order."""
-    return sorted(step for step, path in _list(output_dir) if tf.io.gfile.exists(f'{path}.index'))
+    return [*_indexed(output_dir)]
 
 
 def abandon(output_dir: str, step: int, folder: str) -> None:
     """Moves the checkpoints later than a step to a folder; the Estimator then resumes from that step."""
-    found = [path for saved, path in reversed(_list(output_dir)) if saved <= step and tf.io.gfile.exists(f'{path}.index')]
+    found = [path for saved, path in _indexed(output_dir).items() if saved <= step]
     tf.train.update_checkpoint_state(output_dir, os.path.join(output_dir, f'model.ckpt-{step}'), found)
     for name in names_in(output_dir):
         if (file := re.fullmatch(r'model\.ckpt-(\d+)\..+', name)) and int(file[1]) > step:
@@ -151,8 +150,8 @@ def find_checkpoint(output_dir: str, which: str) -> str:
         return path
     path = without_suffix(which)
     if not tf.io.gfile.exists(f'{path}.index'):
-        known = [path for _, path in reversed(_list(output_dir)) if tf.io.gfile.exists(f'{path}.index')]
-        raise UsageError(f'--checkpoint={which}: no such checkpoint; available: best, latest, {", ".join(known)}')
+        known = ', '.join(_indexed(output_dir).values())
+        raise UsageError(f'--checkpoint={which}: no such checkpoint; available: best, latest, {known}')
     return path
 
 
@@ -184,6 +183,11 @@ def _list(output_dir):
     found = [re.fullmatch(r'model\.ckpt-(\d+)\.(index|data-\d+-of-\d+)', name) for name in names_in(output_dir)]
     steps = {int(match[1]) for match in found if match}
     return [(step, os.path.join(output_dir, f'model.ckpt-{step}')) for step in sorted(steps, reverse=True)]
+
+
+def _indexed(output_dir):
+    """Returns {step: path without suffix} of the checkpoints that have their index, intact or not, in ascending order."""
+    return {step: path for step, path in reversed(_list(output_dir)) if tf.io.gfile.exists(f'{path}.index')}
 
 
 def new_checkpoints(directory: str, last_step: int, timeout: int = 0) -> Iterator[str]:

@@ -18,7 +18,7 @@ from estimator_trainer.common import json_text
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.files import dumps, last_line, write, write_from
 from estimator_trainer.common.paths import is_remote
-from estimator_trainer.common.storage.restore import open_checkpoint
+from estimator_trainer.common.storage.restore import READ_ERRORS, corrupt, open_checkpoint
 
 NONE = '0' * 64  # The `previous` of the first line.
 START, RESUME, CHECKPOINT = 'start', 'resume', 'checkpoint'
@@ -197,8 +197,8 @@ def tensors_digest(checkpoint_path: str) -> str:
         found.update(f'{canonical([name, dtypes[name].name, shapes[name]])}\n'.encode())
         try:
             value = np.asarray(reader.get_tensor(name))
-        except (tf.errors.OpError, ValueError, IndexError, RuntimeError):
-            raise RunError(f'{checkpoint_path}: is corrupt: choose another checkpoint') from None
+        except READ_ERRORS:
+            raise corrupt(checkpoint_path) from None
         if value.dtype == object:
             for item in value.reshape(-1):
                 found.update(b'%d\n' % len(item))

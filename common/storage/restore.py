@@ -13,11 +13,19 @@ from estimator_trainer.common.files import names_in
 _OF_OPTIMIZER = re.compile(r'(^|/)(beta[12]_power|current_loss_scale|good_steps)(_\d+)?$')  # Scalars that may come and go.
 
 
+READ_ERRORS = (tf.errors.OpError, ValueError, IndexError, RuntimeError)  # Of a reader of a corrupt checkpoint.
+
+
 class CheckpointGone(RunError):
     """A file of a checkpoint is missing."""
 
     def __init__(self, checkpoint_path: str):
         super().__init__(f'{checkpoint_path}: a file of it is missing: choose another checkpoint')
+
+
+def corrupt(checkpoint_path: str) -> RunError:
+    """Returns the error of a corrupt checkpoint."""
+    return RunError(f'{checkpoint_path}: is corrupt: choose another checkpoint')
 
 
 class ModelChanged(RunError):
@@ -80,8 +88,8 @@ def open_checkpoint(checkpoint_path: str):
         return tf.train.NewCheckpointReader(checkpoint_path)
     except tf.errors.NotFoundError:
         raise CheckpointGone(checkpoint_path) from None
-    except (tf.errors.OpError, ValueError, IndexError, RuntimeError):
-        raise RunError(f'{checkpoint_path}: is corrupt: choose another checkpoint') from None
+    except READ_ERRORS:
+        raise corrupt(checkpoint_path) from None
 
 
 def is_intact(checkpoint_path: str) -> bool:
@@ -90,7 +98,7 @@ def is_intact(checkpoint_path: str) -> bool:
         reader = open_checkpoint(checkpoint_path)
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)
-    except (RunError, tf.errors.OpError, ValueError, IndexError, RuntimeError):
+    except (RunError, *READ_ERRORS):
         return False
     return True
 
@@ -114,7 +122,7 @@ def restore(saver: tf.train.Saver, session: tf.Session, checkpoint_path: str) ->
                 raise CheckpointGone(checkpoint_path) from None
             raise RunError(f'{checkpoint_path}: does not match the model: it has no variable {missing.group(1)}') from None
         except (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.UnknownError):
-            raise RunError(f'{checkpoint_path}: is corrupt: choose another checkpoint') from None
+            raise corrupt(checkpoint_path) from None
         except ValueError:  # A Saver's error for missing files.
             raise CheckpointGone(checkpoint_path) from None
 

@@ -59,6 +59,7 @@ def results_path(output_dir: str) -> str:
 
 
 def summary_path(output_dir: str) -> str:
+    """Returns the path of a text about the training data."""
     return os.path.join(output_dir, 'data_summary.txt')
 
 
@@ -69,11 +70,6 @@ def report_path(output_dir: str) -> str:
 def loggers_dir(output_dir: str) -> str:
     """Returns the directory of what a run knows of its tracked runs; see common/monitoring/tracker.py."""
     return os.path.join(output_dir, 'loggers')
-
-
-def save_summary(output_dir: str, text: str) -> None:
-    """Writes data_summary.txt, about the training data."""
-    write(summary_path(output_dir), text)
 
 
 def ensure_writable(output_dir: str) -> None:
