@@ -11,6 +11,7 @@ import tqdm
 
 from estimator_trainer.common.monitoring.status_file import StatusFile
 from estimator_trainer.common.monitoring.times import LOGGING, Times
+from estimator_trainer.common.ops.metrics import make_counts
 from estimator_trainer.common.storage import history
 from estimator_trainer.common.storage.metrics_table import STEP_LOSS
 from estimator_trainer.hparams.build import HParams
@@ -215,14 +216,7 @@ def measure_wait(inputs: Any) -> tuple[tf.Variable, tf.Operation]:
       A float64 scalar variable in METRIC_VARIABLES, the total seconds over the steps, and the op that adds a step's time.
     """
     with tf.name_scope('input_wait'):
-        waited = tf.get_variable(
-            'input_wait',
-            [],
-            tf.float64,
-            tf.zeros_initializer(),
-            trainable=False,
-            collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
-        )
+        waited = make_counts([], tf.float64, 'input_wait')
         started = tf.timestamp()
         with tf.control_dependencies([started, *tf.nest.flatten(inputs, expand_composites=True)]):
             return waited, tf.assign_add(waited, tf.timestamp() - started).op

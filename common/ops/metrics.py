@@ -1,6 +1,7 @@
 """Metrics that accumulate counts over an evaluation: the area under the ROC curve, precision and recall, confusion matrix."""
 
 from collections.abc import Sequence
+import math
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -31,10 +32,8 @@ def auc(labels: tf.Tensor, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
       value of update_op includes the batch.
     """
     with tf.variable_scope(None, 'auc'):
-        counts = make_counts([2, RANKS])
-        cells = tf.cast(tf.not_equal(tf.cast(labels, tf.int32), 0), tf.int32) * RANKS + rank(scores)
-        new = tf.math.bincount(cells, minlength=2 * RANKS, maxlength=2 * RANKS, dtype=tf.int64)
-        update = tf.assign_add(counts, tf.reshape(new, [2, RANKS]))
+        is_positive = tf.not_equal(tf.cast(labels, tf.int32), 0)
+        counts, update = count([2, RANKS], tf.cast(is_positive, tf.int32) * RANKS + rank(scores))
         return _area(counts.read_value()), _area(update)
 
 
@@ -77,18 +76,13 @@ def pr_curve(labels: tf.Tensor, probabilities: tf.Tensor, num_thresholds: int = 
       classes whose probability reaches a threshold, but not the next.
     """
     with tf.variable_scope(None, 'pr_curve'):
-        counts = make_counts([2, num_thresholds])
         is_label = tf.one_hot(labels, tf.shape(probabilities)[1], dtype=tf.int32)
         known = tf.cast(probabilities, tf.float32)
         known = tf.where_v2(tf.math.is_nan(known), 0.0, known)  # The loss tells of NaN.
         reached = tf.cast(tf.floor(known * (num_thresholds - 1)), tf.int32)
-        cells = tf.reshape(is_label * num_thresholds + reached, [-1])
-        new = tf.math.bincount(cells, minlength=2 * num_thresholds, maxlength=2 * num_thresholds, dtype=tf.int64)
-        update = tf.assign_add(counts, tf.reshape(new, [2, num_thresholds]))
-
-        below = tf.cumsum(counts, axis=1, exclusive=True)
-        false_negatives, true_negatives = below[1], below[0]
-        positives, negatives = tf.reduce_sum(counts[1]), tf.reduce_sum(counts[0])
+        counts, update = count([2, num_thresholds], tf.reshape(is_label * num_thresholds + reached, [-1]))
+        true_negatives, false_negatives = tf.unstack(tf.cumsum(counts, axis=1, exclusive=True))
+        negatives, positives = tf.unstack(tf.reduce_sum(counts, 1))
         true_positives, false_positives = positives - false_negatives, negatives - true_negatives
         value = summary.raw_data_op(
             'curve',
@@ -188,6 +182,21 @@ def draw_matrix(counts: np.ndarray, class_names: Sequence[str] | None = None) ->
                     fill='white' if shares[row, column] > 0.25 else 'black',
                 )
     return np.asarray(canvas)[None]
+
+
+def count(shape: Sequence[int], cells: tf.Tensor) -> tuple[tf.Variable, tf.Tensor]:
+    """Counts how often each cell occurs over an evaluation.
+
+    Args:
+      shape: of the counts.
+      cells: int32 [n], numbers of cells, row by row.
+
+    Returns:
+      The counts, int64, and the op that adds these cells, whose value is the new counts.
+    """
+    counts, size = make_counts(shape), math.prod(shape)
+    new = tf.math.bincount(cells, minlength=size, maxlength=size, dtype=tf.int64)
+    return counts, tf.assign_add(counts, tf.reshape(new, shape))
 
 
 def make_counts(shape: Sequence[int], dtype: tf.DType = tf.int64, name: str = 'counts') -> tf.Variable:

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.ops.metrics import make_counts
+from estimator_trainer.common.ops.metrics import count, make_counts
 
 
 def frechet_distance(real: tf.Tensor, generated: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -42,14 +42,7 @@ def _moments(name, examples):
     The sums of (x, 1)(x, 1)' have those of the products, those of x, and the number of examples.
     """
     size = examples.shape[1] + 1
-    sums = tf.get_variable(
-        f'{name}_sums',
-        [size, size],
-        tf.float64,
-        tf.zeros_initializer(),
-        trainable=False,
-        collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
-    )
+    sums = make_counts([size, size], tf.float64, f'{name}_sums')
     rows = tf.pad(tf.cast(examples, tf.float64), [[0, 0], [0, 1]], constant_values=1.0)
     update = tf.assign_add(sums, tf.matmul(rows, rows, transpose_a=True))
     read = sums.read_value()
@@ -76,8 +69,6 @@ def class_entropy(classes: tf.Tensor, num_classes: int) -> tuple[tf.Tensor, tf.T
       is one class only, log(num_classes) if all are as frequent. That of the update_op is the counts, int64 [num_classes].
     """
     with tf.variable_scope(None, 'class_entropy'):
-        counts = make_counts([num_classes])
-        new = tf.math.bincount(tf.cast(classes, tf.int32), minlength=num_classes, maxlength=num_classes, dtype=tf.int64)
-        update = tf.assign_add(counts, new)
+        counts, update = count([num_classes], tf.cast(classes, tf.int32))
         shares = tf.cast(counts, tf.float32) / tf.cast(tf.reduce_sum(counts), tf.float32)
         return -tf.reduce_sum(tf.math.xlogy(shares, shares)), update

@@ -125,7 +125,7 @@ def _ranks(labels, probabilities, weights):
     others = tf.matmul(tf.cast(probabilities, tf.float64), tf.constant(1 - np.eye(num_classes)[:, classes]))
     odds = tf.log(tf.cast(probabilities[:, classes[0] :], tf.float64)) - tf.log(others)
     is_class = tf.cast(tf.equal(labels[:, None], tf.constant(classes, tf.int64)), tf.int32)
-    cells = tf.stack([tf.zeros_like(is_class) + tf.range(len(classes)), is_class, rank(odds)], 2)
+    cells = tf.stack([_column(is_class), is_class, rank(odds)], 2)
     return _accumulate('ranks', [len(classes), 2, RANKS], cells, weights[:, None] * tf.ones_like(odds))
 
 

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, describe
 from estimator_trainer.common.ops.images import enlarge, image_summary, to_pil_images
-from estimator_trainer.common.ops.metrics import make_counts, matrix_summary
+from estimator_trainer.common.ops.metrics import count, matrix_summary
 from estimator_trainer.common.targets import IGNORED, keys_of
 
 _SHOWN = 4  # Pictures in TensorBoard.
@@ -92,9 +92,7 @@ def segmentation_metrics(
     label = tf.reshape(labels['label'], [-1])
     cells = tf.boolean_mask(label * num_classes + tf.reshape(predictions['class'], [-1]), tf.not_equal(label, IGNORED))
     with tf.variable_scope(None, 'pixels'):
-        counts = make_counts([num_classes, num_classes])
-        new = tf.math.bincount(cells, minlength=num_classes**2, maxlength=num_classes**2, dtype=tf.int64)
-        updated = tf.assign_add(counts, tf.reshape(new, [num_classes, num_classes]))
+        counts, updated = count([num_classes, num_classes], cells)
     values, of_update = _scores(counts.read_value()), _scores(updated)
     metrics = {name: (values[name], of_update[name]) for name in ('pixel_accuracy', 'mean_iou')}
     metrics['confusion_matrix'] = matrix_summary(counts, class_names), updated
