@@ -71,17 +71,24 @@ class DataSource:
         records = self.read_whole(split)
         if self._excludes(split):
             records = excluded.read(records, self.data_dir, self.params)
-        return records if self.has_own_folds() else fold.in_fold(records, split, self.recorded)
+        return fold.in_fold(records, split, self.recorded) if self._is_divided(split) else records
 
     def _excludes(self, split):
         """Whether some of the records of `read_whole` are excluded, as far as that has been prepared."""
-        if excluded.DIGEST not in self.params.metadata or not self.recorded.exclude:
-            return False
-        return (split if self.has_own_folds() else fold.source_of(split, self.recorded)) == self.params.train_split
+        is_prepared = excluded.DIGEST in self.params.metadata and self.recorded.exclude
+        return bool(is_prepared) and self._whole_of(split) == self.params.train_split
+
+    def _is_divided(self, split):
+        """Whether a split is a fold of the training records, or the others of these."""
+        return not self.has_own_folds() and bool(self.recorded.folds) and split in (fold.EVAL, self.params.train_split)
+
+    def _whole_of(self, split):
+        """Returns the split whose records `read_whole` returns for a split."""
+        return self.params.train_split if self._is_divided(split) else split
 
     def is_part(self, split: str) -> bool:
         """Whether a split may lack records of `read_whole`."""
-        return self._excludes(split) or bool(self.params.folds and not self.has_own_folds())
+        return self._excludes(split) or self._is_divided(split)
 
     def _kept(self):
         """Returns the numbers of the records of `read_whole` that are not excluded."""
@@ -93,8 +100,7 @@ class DataSource:
         flag = f'--dataset={self.params.dataset}'
         try:
             with self._finding(split):
-                source = split if self.has_own_folds() else fold.source_of(split, self.recorded)
-                records = self.module.read(source, self.data_dir, self.recorded)
+                records = self.module.read(self._whole_of(split), self.data_dir, self.recorded)
         except (OSError, tf.errors.OpError) as error:
             raise RunError(f'{flag}: read(): the split {split} in {self.data_dir} cannot be read: {in_a_line(error)}') from None
         if not isinstance(records, tf2.data.Dataset):
@@ -103,16 +109,15 @@ class DataSource:
 
     def in_whole(self, split: str, numbers: np.ndarray) -> tuple[str, np.ndarray]:
         """Returns the split of `read_whole` and the numbers there, int64 [n], of records of a split."""
-        whole = numbers if self.has_own_folds() else fold.in_whole(numbers, split, self.params)
-        whole = self._kept()[whole] if self._excludes(split) else whole
-        return split if self.has_own_folds() else fold.source_of(split, self.params), whole
+        whole = fold.in_whole(numbers, split, self.params) if self._is_divided(split) else numbers
+        return self._whole_of(split), self._kept()[whole] if self._excludes(split) else whole
 
     def in_part(self, split: str, numbers: np.ndarray) -> np.ndarray:
         """Returns the numbers in a split of those records that are in it, given their numbers in the split of `in_whole`."""
         if self._excludes(split):
             kept = self._kept()
             numbers = np.searchsorted(kept, numbers[np.isin(numbers, kept)])
-        return numbers if self.has_own_folds() else fold.in_part(numbers, split, self.params)
+        return fold.in_part(numbers, split, self.params) if self._is_divided(split) else numbers
 
     def has_own_folds(self) -> bool:
         """Whether the module divides its examples by the hyper-parameters folds and fold."""

@@ -7,33 +7,26 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.records import shards
-from estimator_trainer.common.records.elements import INFINITE
+from estimator_trainer.common.records.elements import INFINITE, cardinality
 from estimator_trainer.hparams.build import HParams
 
-_EVAL = 'eval'
-
-
-def source_of(split: str, params: HParams) -> str:
-    """Returns the split whose records are those of a split: a fold of the training records takes the place of eval."""
-    return params.train_split if params.folds and split == _EVAL else split
+EVAL = 'eval'  # The split whose place a fold of the training records takes.
 
 
 def in_fold(records: tf2.data.Dataset, split: str, params: HParams) -> tf2.data.Dataset:
     """Returns the records of a split: eval has each of the numbers fold - 1 + i * folds, and the training split the others.
 
     Args:
-      records: those of `source_of`.
+      records: all to train on.
 
     Raises:
       UsageError: they have no end, or are fewer than the folds.
     """
-    if not params.folds or split not in (_EVAL, params.train_split):
-        return records
     count = _count(records)
     if count == INFINITE or 0 <= count < params.folds:
         found = f'has only {count} records' if count >= 0 else 'has no end'
         raise UsageError(f'folds={params.folds}: the split {params.train_split} of --dataset={params.dataset} {found}')
-    is_held_out = split == _EVAL
+    is_held_out = split == EVAL
 
     @plain
     def is_in(number, record):
@@ -48,10 +41,8 @@ def in_fold(records: tf2.data.Dataset, split: str, params: HParams) -> tf2.data.
 
 
 def in_whole(numbers: np.ndarray, split: str, params: HParams) -> np.ndarray:
-    """Returns the numbers, among the records of `source_of`, of records of a split: int64 [n], as the given ones."""
-    if not params.folds or split not in (_EVAL, params.train_split):
-        return numbers
-    if split == _EVAL:
+    """Returns the numbers, among all records to train on, of records of a split: int64 [n], as the given ones."""
+    if split == EVAL:
         return numbers * params.folds + params.fold - 1
     block, place = np.divmod(numbers, params.folds - 1)
     return block * params.folds + place + (place >= params.fold - 1)
@@ -59,11 +50,9 @@ def in_whole(numbers: np.ndarray, split: str, params: HParams) -> np.ndarray:
 
 def in_part(numbers: np.ndarray, split: str, params: HParams) -> np.ndarray:
     """Returns the numbers in a split of those of the records with these numbers, int64 [n], that are in it: see `in_whole`."""
-    if not params.folds or split not in (_EVAL, params.train_split):
-        return numbers
     block, place = np.divmod(numbers, params.folds)
     is_held_out = place == params.fold - 1
-    if split == _EVAL:
+    if split == EVAL:
         return block[is_held_out]
     return (numbers - block - (place >= params.fold))[~is_held_out]
 
@@ -73,4 +62,4 @@ def _count(records):
     if found := shards.find(records):
         return found.count
     with tf.Session() as session:
-        return int(session.run(records.cardinality()))
+        return cardinality(session, records)
