@@ -153,8 +153,6 @@ def _uniform(shape, low=0.0, high=1.0):
 def random_shift(images: tf.Tensor, max_shift: int, is_training: bool) -> tf.Tensor:
     """Shifts each image vertically and horizontally by up to max_shift pixels, padding with 0.
 
-    The shifts are a function of the graph's seed, the op's name and the global step, as in `dropout`.
-
     Args:
       images: [batch, height, width, channels], any dtype.
       max_shift: in pixels; 0 does nothing.
@@ -179,8 +177,7 @@ def mixup(images: tf.Tensor, alpha: float) -> tuple[tf.Tensor, tf.Tensor, tf.Ten
     """Averages each image of a batch with another one, or itself: share * image + (1 - share) * other.
 
     The others are a random permutation of the batch. Each image draws its own share from Beta(alpha, alpha); the paper draws
-    one per batch. The random numbers are a function of the graph's seed, the op's name and the global step, as in `dropout`.
-    (H. Zhang et al.: mixup: Beyond Empirical Risk Minimization, 2018.)
+    one per batch. (H. Zhang et al.: mixup: Beyond Empirical Risk Minimization, 2018.)
 
     Args:
       images: float32 [batch, ...].
@@ -192,7 +189,7 @@ def mixup(images: tf.Tensor, alpha: float) -> tuple[tf.Tensor, tf.Tensor, tf.Ten
     """
     with tf.name_scope('mixup'):
         batch = get_shape(images)[0]
-        others = tf.argsort(tf.random.stateless_uniform([batch], step_seed()))
+        others = tf.argsort(_uniform([batch]))
         share = tf.sigmoid(_log_gamma(batch, alpha) - _log_gamma(batch, alpha))
         factor = tf.reshape(share, [-1] + [1] * (images.shape.rank - 1))
         return factor * images + (1 - factor) * tf.gather(images, others), others, share
@@ -205,8 +202,7 @@ def _log_gamma(batch, alpha):
     Method for Generating Gamma Variables, 2000.)
     """
     gamma = tf.random.stateless_gamma([batch], step_seed(), alpha + 1)
-    uniform = 1 - tf.random.stateless_uniform([batch], step_seed())
-    return tf.log(gamma) + tf.log(uniform) / alpha
+    return tf.log(gamma) + tf.log(1 - _uniform([batch])) / alpha
 
 
 def step_seed() -> tf.Tensor:

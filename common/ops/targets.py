@@ -1,6 +1,6 @@
 """The ends of a model: predictions, losses and metrics of its targets, one or several, and of labels that apply or not."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -13,7 +13,6 @@ from estimator_trainer.common.ops.classification import (
 )
 from estimator_trainer.common.targets import (
     CLASSIFICATION,
-    REGRESSION,
     WINDOW_SCALE,
     Target,
     are_several,
@@ -159,31 +158,26 @@ def target_metrics(labels: Tensors, predictions: Tensors, params: HParams) -> di
     end with the key of the target, as accuracy_KEY. Of labels that apply or not: accuracy, the share of right ones of all.
     """
     if is_forecast(params.metadata):
-        return _number_metrics(labels, predictions, None)
+        return _number_metrics(labels, predictions['value'])
     if is_multilabel(params.metadata):
         weight = labels.get('weight')
         weights = weight if weight is None else weight[:, None] * tf.ones_like(predictions['probabilities'])
         return {'accuracy': tf.metrics.accuracy(labels['label'], predictions['predicted'], weights)}
     found: dict[str, tuple] = {}
     for target in _targets(params):
-        own = {name: predictions[target.named(name)] for name in _PREDICTED[target.task]}
-        metrics = _METRICS[target.task](_labels_of(target, labels), own, target)
+        own = _labels_of(target, labels)
+        if target.task == CLASSIFICATION:
+            predicted = {name: predictions[target.named(name)] for name in ('class', 'probabilities')}
+            metrics = classification_metrics(own, predicted, target.num_classes, target.class_names or None)
+        else:
+            metrics = _number_metrics(own, predictions[target.named('value')])
         found |= {target.named(name): metric for name, metric in metrics.items()}
     return found
 
 
-def _class_metrics(labels, predictions, target):
-    return classification_metrics(labels, predictions, target.num_classes, target.class_names or None)
-
-
-def _number_metrics(labels, predictions, target):
-    del target
+def _number_metrics(labels, values):
     label = tf.cast(labels['label'], tf.float32)
     return {
-        'mean_absolute_error': tf.metrics.mean_absolute_error(label, predictions['value']),
-        'rmse': tf.metrics.root_mean_squared_error(label, predictions['value']),
+        'mean_absolute_error': tf.metrics.mean_absolute_error(label, values),
+        'rmse': tf.metrics.root_mean_squared_error(label, values),
     }
-
-
-_PREDICTED = {CLASSIFICATION: ('class', 'probabilities'), REGRESSION: ('value',)}
-_METRICS: Mapping[str, Callable[..., dict[str, tuple]]] = {CLASSIFICATION: _class_metrics, REGRESSION: _number_metrics}
