@@ -86,7 +86,7 @@ class LoggerThread(threading.Thread):
         with self._changed:
             lost, self._has_warned, self._is_closed = self._lost + len(self._rows), True, True
             if self._process:
-                self._process.kill()
+                self._process.end()
         if lost:
             tf.logging.info('--loggers=%s: %d rows of metrics.csv were not logged.', self._logger, lost)
 
@@ -108,7 +108,7 @@ class LoggerThread(threading.Thread):
         with self._changed:
             self._process = process
             if self._is_closed:
-                process.kill()
+                process.end()
                 return
         saved['id'] = self._begin(process, saved.get('id'))
         self._save(saved)
@@ -168,11 +168,11 @@ class LoggerThread(threading.Thread):
             tf.logging.warning('%s', in_one_line(f'--loggers={self._logger}: {text}.'))
 
 
-class _Process:
+class _Process(subprocess.Popen):
     """The process of a logger, see `loggers.process`."""
 
     def __init__(self, module):
-        self._process = subprocess.Popen(
+        super().__init__(
             [sys.executable, '-m', 'estimator_trainer.common.loggers.process', module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -186,11 +186,11 @@ class _Process:
 
     def call(self, method, *arguments):
         """Returns the answer of a method; raises LoggerError if it is an error."""
-        assert self._process.stdin and self._process.stdout
+        assert self.stdin and self.stdout
         try:
-            self._process.stdin.write(json.dumps([method, arguments], default=str).encode() + b'\n')
-            self._process.stdin.flush()
-            text = self._process.stdout.readline()
+            self.stdin.write(json.dumps([method, arguments], default=str).encode() + b'\n')
+            self.stdin.flush()
+            text = self.stdout.readline()
         except OSError:
             text = b''
         if not text:
@@ -201,11 +201,8 @@ class _Process:
         return answer
 
     def is_alive(self):
-        return self._process.poll() is None
+        return self.poll() is None
 
-    def wait(self):
-        return self._process.wait()
-
-    def kill(self):
-        self._process.kill()
-        self._process.wait()
+    def end(self):
+        self.kill()
+        self.wait()

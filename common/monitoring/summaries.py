@@ -40,6 +40,7 @@ class _Speed(NamedTuple):
     scalars: dict[str, float]
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class TrainingSummaries(tf.train.SessionRunHook):
     """Writes the summaries, the batch's metrics and the speed to TensorBoard, and the loss and the speed to the log.
 
@@ -62,51 +63,40 @@ class TrainingSummaries(tf.train.SessionRunHook):
       times: likewise.
     """
 
-    def __init__(
-        self,
-        loss: tf.Tensor,
-        mean_loss: tf.Tensor,
-        metrics: Mapping[str, tuple[Any, Any]],
-        waited: tf.Variable,
-        every_steps: int,
-        length: Length,
-        output_dir: str,
-        steps,
-        on_metrics: Callable[[dict[str, Any]], None] | None,
-        status: StatusFile,
-        times: Times,
-    ):
-        self._loss = loss
-        self._mean_loss = mean_loss
-        self._metrics = {
-            name: update for name, (_, update) in metrics.items() if isinstance(update, tf.Tensor) and update.shape.rank == 0
-        }
-        self._waited = waited
+    loss: tf.Tensor
+    mean_loss: tf.Tensor
+    metrics: Mapping[str, tuple[Any, Any]]
+    waited: tf.Variable
+    every_steps: int
+    length: Length
+    output_dir: str
+    steps: Any
+    on_metrics: Callable[[dict[str, Any]], None] | None
+    status: StatusFile
+    times: Times
+
+    def __post_init__(self):
+        updates = {name: update for name, (_, update) in self.metrics.items()}
+        self._metrics = {name: op for name, op in updates.items() if isinstance(op, tf.Tensor) and op.shape.rank == 0}
         self._reset = tf.variables_initializer(tf.get_collection(tf.GraphKeys.METRIC_VARIABLES))
-        self._timer = tf.train.SecondOrStepTimer(every_steps=every_steps)
-        self._length = length
-        self._output_dir = output_dir
-        self._steps = steps
-        self._on_metrics = on_metrics
-        self._status = status
-        self._times = times
+        self._timer = tf.train.SecondOrStepTimer(every_steps=self.every_steps)
 
     def begin(self):
-        self._writer = open_writer(self._output_dir)
+        self._writer = open_writer(self.output_dir)
         self._global_step = tf.train.get_global_step()
-        self._fetches = {'loss': self._loss, 'metrics': self._metrics, 'summaries': tf.summary.merge_all()}
+        self._fetches = {'loss': self.loss, 'metrics': self._metrics, 'summaries': tf.summary.merge_all()}
 
     def after_create_session(self, session, coord):
         step = int(session.run(self._global_step))
         # Makes TensorBoard discard later steps written by a killed run.
         self._writer.add_session_log(tf.SessionLog(status=tf.SessionLog.START), step + 1)
-        history.start_training(self._output_dir, step)
-        self._status.begin(step, self._length.total_steps)
+        history.start_training(self.output_dir, step)
+        self.status.begin(step, self.length.total_steps)
         self._seconds: float = 0
         tf.logging.info('Running the first step, which optimizes the graph and waits for the first batch.')
 
     def before_run(self, run_context):
-        self._step = self._steps.next_visible_step()
+        self._step = self.steps.next_visible_step()
         self._is_due = self._timer.should_trigger_for_step(self._step)
         self._started = time.perf_counter()
         return tf.train.SessionRunArgs(self._fetches) if self._is_due else None
@@ -114,14 +104,14 @@ class TrainingSummaries(tf.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         self._seconds += time.perf_counter() - self._started
         if self._is_due:
-            with self._times.spent(LOGGING):
+            with self.times.spent(LOGGING):
                 self._write(run_context.session, **run_values.results)
                 run_context.session.run(self._reset)
             self._seconds = 0
 
     def _write(self, session, loss, metrics, summaries):
-        waited, mean = session.run((self._waited, self._mean_loss))
-        speed, parts = self._measure_speed(waited), self._times.log(int(self._step), waited)
+        waited, mean = session.run((self.waited, self.mean_loss))
+        speed, parts = self._measure_speed(waited), self.times.log(int(self._step), waited)
         self._log(mean, speed)
         summary = tf.Summary.FromString(summaries)
         self._writer.add_summary(summary, self._step)
@@ -131,25 +121,25 @@ class TrainingSummaries(tf.train.SessionRunHook):
             tf.Summary(value=[tf.Summary.Value(tag=tag, simple_value=value) for tag, value in shown.items()]), self._step
         )
         self._record({'loss': mean, **metrics}, loss, _find(summary, 'learning_rate'), speed)
-        if self._on_metrics:
+        if self.on_metrics:
             values = {name: float(value) for name, value in {'loss': loss, **scalars}.items()}
-            self._on_metrics({'global_step': int(self._step), 'train': values})
+            self.on_metrics({'global_step': int(self._step), 'train': values})
 
     def _measure_speed(self, waited):
         """Returns the _Speed since the last write; None at the first one, which is mostly start-up, or if a clock was reset."""
         elapsed, steps = self._timer.update_last_triggered_step(self._step)
         if not steps or elapsed <= 0 or self._seconds <= 0:
             return None
-        rate = steps * self._length.batch_size / self._seconds
+        rate = steps * self.length.batch_size / self._seconds
         scalars = {
             'global_step/sec': steps / elapsed,
             **({'examples/sec': rate} if rate else {}),
             'input/wait_fraction': waited / self._seconds,
         }
-        return _Speed(elapsed, max(self._length.total_steps - self._step, 0) * elapsed / steps, scalars)
+        return _Speed(elapsed, max(self.length.total_steps - self._step, 0) * elapsed / steps, scalars)
 
     def _log(self, mean, speed):
-        epoch = self._length.epoch(self._step)
+        epoch = self.length.epoch(self._step)
         progress = [f'epoch {epoch}'] if epoch else []
         since = ''
         if speed:
@@ -162,11 +152,11 @@ class TrainingSummaries(tf.train.SessionRunHook):
         """Writes a row of metrics.csv, and the status."""
         step, examples_per_second = int(self._step), speed and speed.scalars.get('examples/sec')
         numbers = {**metrics, 'learning_rate': learning_rate, 'examples/sec': examples_per_second, STEP_LOSS: str(loss)}
-        history.add_training(self._output_dir, self._length.params.train_split, step, numbers)
-        self._status.log(step, metrics, examples_per_second, speed and speed.seconds_left, learning_rate)
+        history.add_training(self.output_dir, self.length.params.train_split, step, numbers)
+        self.status.log(step, metrics, examples_per_second, speed and speed.seconds_left, learning_rate)
 
     def end(self, session):
-        self._times.log(int(self._step), session.run(self._waited))
+        self.times.log(int(self._step), session.run(self.waited))
         self._writer.flush()
 
 
