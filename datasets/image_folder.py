@@ -86,8 +86,8 @@ def prepare(data_dir: str, params: HParams) -> None:
     _check_unreadable(unreadable, params, total, folders.has_masks)
     for split, names in folders.unlabeled.items():
         tf.logging.warning('%s: %s.', os.path.join(folders.root, split), _unlabeled(folders, split, names))
-    if dark.count():
-        tf.logging.warning('%d of %d pictures, listed in %s, %s.', dark.count(), total, dark.path, _DARK)
+    if count := len(dark.lines()):
+        tf.logging.warning('%d of %d pictures, listed in %s, %s.', count, total, dark.path, _DARK)
     if folders.has_masks:
         found, described = _masks(data_dir, params, folders)
         mask_classes.log(folders.root, found, described, params.train_split)
@@ -174,13 +174,13 @@ def _counts(folders):
 
 def _check_unreadable(unreadable, params, total, has_masks):
     """Logs the number of unreadable pictures; raises RunError if there are too many."""
-    count = unreadable.count()
+    found = unreadable.lines()
     lacking = ' or have no sound mask' if has_masks else ''
-    text = f'{count} of {total} pictures are unreadable{lacking}, listed in {unreadable.path}'
-    if count > params.max_bad_share * total:
-        text += f', such as {unreadable.lines()[0]}' if has_masks else ''
+    text = f'{len(found)} of {total} pictures are unreadable{lacking}, listed in {unreadable.path}'
+    if len(found) > params.max_bad_share * total:
+        text += f', such as {found[0]}' if has_masks else ''
         raise RunError(f'{text}: repair or remove them, or raise max_bad_share={params.max_bad_share:g}')
-    if count:
+    if found:
         tf.logging.warning('%s: they are skipped.', text)
 
 

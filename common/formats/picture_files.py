@@ -34,9 +34,6 @@ class FileList:
             if len(self._added) <= _MAX_LOGGED:
                 tf.logging.warning('%s', line)
 
-    def count(self) -> int:
-        return len(self.lines())
-
     def lines(self) -> list[str]:
         """Returns the pictures with the reasons, sorted."""
         if not tf.io.gfile.exists(self.path):
@@ -46,11 +43,7 @@ class FileList:
 
     def paths(self) -> set[str]:
         """Returns the paths of the pictures, and other texts that are none."""
-        if not tf.io.gfile.exists(self.path):
-            return set()
-        with tf.io.gfile.GFile(self.path, 'rb') as file:
-            lines = map(os.fsdecode, file.read().splitlines())
-            return {line[: colon.start()] for line in lines for colon in re.finditer(': ', line)}
+        return {line[: colon.start()] for line in self.lines() for colon in re.finditer(': ', line)}
 
 
 class Pictures(Sequence):
