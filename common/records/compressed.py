@@ -48,8 +48,7 @@ def decompress(path: str, target: str) -> tfrecord.Scan:
         with tf.io.gfile.GFile(path, 'rb') as source, tf.io.gfile.GFile(part, 'wb') as file:
             for block in _content(path, source):
                 file.write(block)
-        found = tfrecord.scan(part)
-        defect = None if tfrecord.is_intact(part, found) else tfrecord.find_damage(part, found)
+        found, defect = tfrecord.scan_intact(part)
         if defect:
             raise RunError(f'{path}: once decompressed, {defect}: restore it')
     return found

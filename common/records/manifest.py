@@ -117,19 +117,26 @@ def check(directory: str, items: Sequence[Mapping[str, Any]]) -> None:
     size = sum(paths[path]['bytes'] for path in pending)
     if size >= _LARGE:
         tf.logging.info('Verifying %d files, %s, in %s.', len(pending), memory.to_text(size), directory)
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        try:
-            for path, defect in zip(pending, pool.map(lambda path: _find_defect(path, paths[path]), pending)):
-                if defect:
-                    verified.forget(directory, path)
-                    is_own = not _is_elsewhere(paths[path]['name'])
-                    cure = f'delete {directory} to convert the data again' if is_own else 'restore it'
-                    raise RunError(f'{path}: {defect}: {cure}')
-        finally:
-            pool.shutdown(cancel_futures=True)
+    with _pool() as pool:
+        for path, defect in zip(pending, pool.map(lambda path: _find_defect(path, paths[path]), pending)):
+            if defect:
+                verified.forget(directory, path)
+                is_own = not _is_elsewhere(paths[path]['name'])
+                cure = f'delete {directory} to convert the data again' if is_own else 'restore it'
+                raise RunError(f'{path}: {defect}: {cure}')
     _verified.update(states)
     if pending:
         verified.add(directory, {path: states[path] for path in pending})
+
+
+@contextlib.contextmanager
+def _pool():
+    """Yields a pool of threads that begins nothing more once the block has failed."""
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def clear_cache(trusts: bool = False) -> None:
@@ -170,11 +177,8 @@ def index(directory: str, splits: Mapping[str, Sequence[str]]) -> None:
     """
     files = {split: [path if is_remote(path) else os.path.abspath(path) for path in paths] for split, paths in splits.items()}
     paths = list(itertools.chain(*files.values()))
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        try:
-            items = dict(zip(paths, pool.map(lambda path: _describe_intact(directory, path), paths)))
-        finally:
-            pool.shutdown(cancel_futures=True)
+    with _pool() as pool:
+        items = dict(zip(paths, pool.map(lambda path: _describe_intact(directory, path), paths)))
     save(directory, {split: [items[path] for path in paths] for split, paths in files.items()}, dict.fromkeys(files, 1), None)
     found = {resolve(directory, item['name']): item for item in items.values()}
     states = {path: verified.state(path, item) for path, item in found.items()}
@@ -209,8 +213,7 @@ def check_alone(path: str) -> int:
 def _scan_intact(path):
     """Returns the Scan of a file; raises RunError if a record's checksum is wrong."""
     try:
-        found = tfrecord.scan(path)
-        defect = None if tfrecord.is_intact(path, found) else tfrecord.find_damage(path, found)
+        found, defect = tfrecord.scan_intact(path)
         if defect:
             if kind := compressed.compression_of(path):
                 raise RunError(f'{path}: is compressed with {kind}: decompress it: {_DECOMPRESS[kind]} < {path} > NEW')

@@ -97,7 +97,7 @@ def read(path: str, count: int) -> Iterator[bytes]:
     return elements(lambda: tf.data.TFRecordDataset(path).take(count))
 
 
-def is_intact(path: str, found: Scan) -> bool:
+def _is_intact(path: str, found: Scan) -> bool:
     """Whether the checksums of all records are right; much faster than `find_damage`, which locates a wrong one."""
     if not found.is_sound:
         return False
@@ -108,6 +108,12 @@ def is_intact(path: str, found: Scan) -> bool:
             return int(session.run(count)) == found.count
         except tf.errors.DataLossError:
             return False
+
+
+def scan_intact(path: str) -> tuple[Scan, str | None]:
+    """Returns the Scan of a file and, if the checksums of its records are wrong, what `find_damage` says."""
+    found = scan(path)
+    return found, None if _is_intact(path, found) else find_damage(path, found)
 
 
 def find_damage(path: str, found: Scan, written: Mapping[str, Any] | None = None) -> str | None:
