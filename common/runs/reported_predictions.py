@@ -18,7 +18,7 @@ from estimator_trainer.common.report.predicted import Predicted
 from estimator_trainer.common.runs.decision import decided
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.reported_reasons import explain
-from estimator_trainer.common.runs.reported_slices import Seen, raw_columns, read_records, sampled, slices_of
+from estimator_trainer.common.runs.reported_slices import Seen, raw_columns, read_records, sampled, serialized, slices_of
 from estimator_trainer.common.runs.reported_tasks import NONE, figures, mistakes_of_task, parts_of_task, shown
 from estimator_trainer.common.storage import checkpoints
 
@@ -28,22 +28,24 @@ _BATCH = 256
 
 def parts_of_predictions(experiment: Experiment, checkpoint: str) -> dict[str, Any]:
     """Returns the variables of the page that come from the predictions of a checkpoint for --predict_split."""
-    if found := parts_of_task(experiment, checkpoint):
-        return found
-    experiment = decided(experiment, checkpoint)
-    seen, found, names, worst, order = _examined(experiment, checkpoint, mistakes.MAX_MISTAKES)
-    importances = _importances(experiment, checkpoint, found) if found else None
-    order = [one.column for one in importances.columns] if importances else order
+    if parts := parts_of_task(experiment, checkpoint):
+        return parts
+    experiment, source = decided(experiment, checkpoint), experiment.source
+    seen, found, names = _predicted(experiment, checkpoint, mistakes.MAX_MISTAKES)
+    samples = [sampled(found), sampled(found, _SHUFFLED)] if found and raw_columns(source) else []
+    records = _read(experiment, found, samples) if found else {}
+    importances = _importances(experiment, checkpoint, found, records) if found else None
+    order = [one.column for one in importances.columns] if importances else _columns(source, seen)
     return {
         **NONE,
         'split': experiment.options.predict_split,
         'predicted_step': checkpoints.global_step(checkpoint),
         'predicted': found,
         **figures(found, names, experiment.threshold),
-        'slices': slices_of(experiment, found, seen) if found else None,
+        'slices': slices_of(source, found, seen, records) if found else None,
         'importances': importances,
-        'has_input_fn': experiment.source.has_input_fn(),
-        **shown(worst, order),
+        'has_input_fn': source.has_input_fn(),
+        **shown(_worst(experiment, checkpoint, found, names, records) if found else [], order),
     }
 
 
@@ -55,29 +57,44 @@ def parts_of_mistakes(experiment: Experiment, checkpoint: str, count: int) -> di
     """
     if parts := mistakes_of_task(experiment, checkpoint, count):
         return parts
-    _, found, _, worst, order = _examined(decided(experiment, checkpoint), checkpoint, count)
-    return {**NONE, 'classification': found and found.classes is not None, **shown(worst, order)}
+    experiment = decided(experiment, checkpoint)
+    seen, found, names = _predicted(experiment, checkpoint, count)
+    worst = _worst(experiment, checkpoint, found, names, _read(experiment, found)) if found else []
+    is_classified = found and found.classes is not None
+    return {**NONE, 'classification': is_classified, **shown(worst, _columns(experiment.source, seen))}
 
 
-def _examined(experiment, checkpoint, count):
+def _predicted(experiment: Experiment, checkpoint: str, count: int) -> tuple[Seen, Predicted | None, Sequence[str] | None]:
     """Predicts --predict_split.
 
     Returns:
-      What was seen of its examples; the predictions, None if they cannot be compared with labels; the names of the classes; the
-      worst mistakes; the names of their columns.
+      What was seen of its examples; the predictions, None if they cannot be compared with labels; the names of the classes.
     """
     source, seen = experiment.source, Seen()
     predictions = predict_split(experiment.estimator, source, experiment.options.predict_split, checkpoint)
     found = predicted.collect(make_bar(seen.watch(predictions), desc='Predicting', unit='ex', leave=False), count)
-    names = source.params.metadata.get('class_names') or seen.class_names
-    worst = _worst(experiment, checkpoint, found, names) if found else []
-    return seen, found, names, worst, [*(raw_columns(source) or seen.names)]
+    return seen, found, source.params.metadata.get('class_names') or seen.class_names
 
 
-def _worst(experiment: Experiment, checkpoint: str, found: Predicted, class_names: Sequence[str] | None) -> list[Mistake]:
-    source, split = experiment.source, experiment.options.predict_split
-    metadata, columns = source.params.metadata, raw_columns(source)
-    records = read_records(source, split, [prediction.fields['example'] for prediction in found.worst])
+def _columns(source, seen):
+    """Returns the names of the columns of examples."""
+    return [*(raw_columns(source) or seen.names)]
+
+
+def _read(experiment: Experiment, found: Predicted, samples: Sequence[np.ndarray] = ()) -> dict[int, Any]:
+    """Returns {place: record} of the worst mistakes, and of samples, indices in the arrays of `found`, in one pass."""
+    places = [_place(prediction) for prediction in found.worst]
+    places += [place for chosen in samples for place in found.places[chosen].tolist()]
+    return dict(zip(places, read_records(experiment.source, experiment.options.predict_split, places)))
+
+
+def _place(prediction):
+    return prediction.fields['example']
+
+
+def _worst(experiment, checkpoint, found: Predicted, class_names, all_records) -> list[Mistake]:
+    metadata, columns = experiment.source.params.metadata, raw_columns(experiment.source)
+    records = [all_records[_place(prediction)] for prediction in found.worst]
     reasons = explain(experiment, checkpoint, found.worst, records)
     return [
         mistakes.describe(prediction, _cells(prediction, record, columns, metadata), class_names, reason)
@@ -90,12 +107,13 @@ def _cells(prediction, record, columns, metadata):
     return rows.cells(record, columns, metadata) or {name: rows.text_of([np.asarray(value).item()]) for name, value in inputs}
 
 
-def _importances(experiment: Experiment, checkpoint: str, found: Predicted) -> Importances | None:
+def _importances(experiment, checkpoint, found: Predicted, all_records) -> Importances | None:
     """Measures the importance of the columns of a table, if there are several; None for other data."""
     source, columns = experiment.source, raw_columns(experiment.source)
     if len(columns) < 2 or len(columns) < len(source.raw_specs()):  # Pictures would take long.
         return None
-    chosen, records = sampled(experiment, found, _SHUFFLED)
+    chosen = sampled(found, _SHUFFLED)
+    records = serialized(all_records, found.places[chosen])
     if records is None:
         return None
     stored = {name for record in records for name in tf.train.Example.FromString(record).features.feature}

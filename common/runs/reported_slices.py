@@ -1,6 +1,6 @@
 """The columns of a report's examples, from the records of a split or as its predictions pass by, and the slices of them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import itertools
 from typing import Any
 
@@ -14,7 +14,6 @@ from estimator_trainer.common.report import predicted, rows, slices
 from estimator_trainer.common.report.charts import percent
 from estimator_trainer.common.report.predicted import Predicted
 from estimator_trainer.common.report.slices import Slices
-from estimator_trainer.common.runs.experiment import Experiment
 
 _MAX_EXAMPLES = 20_000  # Parsed in a few seconds.
 _BATCH = 1000
@@ -69,21 +68,30 @@ def _class_names(names):
     return [name.decode(errors='replace') if isinstance(name, bytes) else str(name) for name in names.tolist()]
 
 
-def slices_of(experiment: Experiment, found: Predicted, seen: Seen) -> Slices | None:
-    """Returns the slices of the predicted examples by their raw inputs or, if these are pictures, by their brightness."""
-    source, names = experiment.source, raw_columns(experiment.source)
+def slices_of(source: DataSource, found: Predicted, seen: Seen, records: Mapping[int, Any]) -> Slices | None:
+    """Returns the slices of the predicted examples by their raw inputs or, if these are pictures, by their brightness.
+
+    Args:
+      records: {place: record}, of at least those that are `sampled`.
+    """
+    names = raw_columns(source)
     if not names:
         chosen, columns = seen.columns(found)
         return slices.find(columns, found, chosen) if len(chosen) else None
-    chosen, records = sampled(experiment, found, _MAX_EXAMPLES)
-    return None if records is None else slices.find(rows.columns_of(records, names, source.params.metadata), found, chosen)
+    chosen = sampled(found)
+    some = serialized(records, found.places[chosen])
+    return None if some is None else slices.find(rows.columns_of(some, names, source.params.metadata), found, chosen)
 
 
-def sampled(experiment: Experiment, found: Predicted, count: int) -> tuple[np.ndarray, list[bytes] | None]:
-    """Returns the indices of at most `count` examples in the arrays of `found`, and their records; None if not serialized."""
-    chosen = np.unique(np.linspace(0, len(found.labels) - 1, min(len(found.labels), count)).astype(int))
-    records = read_records(experiment.source, experiment.options.predict_split, found.places[chosen].tolist())
-    return chosen, records if all(isinstance(record, bytes) for record in records) else None
+def sampled(found: Predicted, count: int = _MAX_EXAMPLES) -> np.ndarray:
+    """Returns the indices of at most `count` examples in the arrays of `found`."""
+    return np.unique(np.linspace(0, len(found.labels) - 1, min(len(found.labels), count)).astype(int))
+
+
+def serialized(records: Mapping[int, Any], places: np.ndarray) -> list[bytes] | None:
+    """Returns the records at places; None if they are not serialized."""
+    found = [records[place] for place in places.tolist()]
+    return found if all(isinstance(record, bytes) for record in found) else None
 
 
 def raw_columns(source: DataSource) -> list[str]:
