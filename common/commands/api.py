@@ -46,7 +46,7 @@ from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.inference.suspects import read as read_suspects
 from estimator_trainer.common.report import page
 from estimator_trainer.common.report.compared import as_dicts
-from estimator_trainer.common.report.notebook import Shown, ShownPath
+from estimator_trainer.common.report.page import Shown, ShownPath
 from estimator_trainer.common.runs import chosen_checkpoint, saved_flags
 from estimator_trainer.common.runs.decision import predictor_of
 from estimator_trainer.common.runs.report import mistakes_page, overview

@@ -1,6 +1,6 @@
 """Charts as the geometry of an SVG, which the template of the page draws, and in words, for those who cannot see it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 import math
 from typing import NamedTuple
 
@@ -183,18 +183,24 @@ def share(value: float) -> str:
     return '–' if value != value else f'{value:.3f}'
 
 
+def line_through(points: Iterable[tuple[float, float]]) -> str:
+    """Returns the `d` of an SVG path through points, with gaps at those that are not finite."""
+    line, begins = [], True
+    for x, y in points:
+        is_known = math.isfinite(x) and math.isfinite(y)
+        if is_known:
+            line.append(f'{"M" if begins else "L"}{x:g},{y:g}')
+        begins = not is_known
+    return ''.join(line)
+
+
 def _path(one, x, y):
     xs, ys = _thin(one.x, one.y) if one.kind in ('line', 'both') else (one.x, one.y)
     points = np.stack([x.place(xs), y.place(ys)], axis=1)
-    are_known = np.isfinite(points).all(axis=1)
-    line, dots, begins = [], [], True
-    for (px, py), is_known in zip(points.tolist(), are_known.tolist()):
-        if is_known:
-            line.append(f'{"M" if begins else "L"}{px:g},{py:g}')
-            dots.append(f'M{px:g},{py:g}h0')
-        begins = not is_known
-    has_dots = one.kind in ('dots', 'both') or one.kind == 'line' and len(dots) == 1  # A line of one point is invisible.
-    return Path(one.name, one.kind, one.color, '' if one.kind == 'dots' else ''.join(line), ''.join(dots) if has_dots else '')
+    known = points[np.isfinite(points).all(axis=1)].tolist()
+    has_dots = one.kind in ('dots', 'both') or one.kind == 'line' and len(known) == 1  # A line of one point is invisible.
+    line = '' if one.kind == 'dots' else line_through(points.tolist())
+    return Path(one.name, one.kind, one.color, line, ''.join(f'M{px:g},{py:g}h0' for px, py in known) if has_dots else '')
 
 
 def _thin(x, y):

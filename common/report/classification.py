@@ -8,7 +8,7 @@ import numpy as np
 from estimator_trainer.common.report.charts import Chart, Series, number, percent, plot
 from estimator_trainer.common.report.predicted import Predicted, name_of
 
-_MAX_MATRIX = 20  # Classes.
+MAX_MATRIX = 20  # Classes.
 _MAX_CLASSES = 30
 _MAX_CONFUSIONS = 10
 _MAX_CURVES = 3
@@ -42,7 +42,7 @@ def figures(found: Predicted, class_names: Sequence[str] | None, threshold: floa
     known = 0 if found.probabilities is None else found.probabilities.shape[1]
     size = max(int(found.labels.max()) + 1, int(found.classes.max()) + 1, len(class_names or ()), known)
     # Of many classes, those that occur.
-    numbers = np.arange(size) if size <= _MAX_MATRIX else np.unique([found.labels, found.classes])
+    numbers = np.arange(size) if size <= MAX_MATRIX else np.unique([found.labels, found.classes])
     names = [name_of(int(number), class_names) for number in numbers]
     labels, classes = (np.searchsorted(numbers, values) for values in (found.labels, found.classes))
     rows = by_class(labels, classes, names)
@@ -50,7 +50,7 @@ def figures(found: Predicted, class_names: Sequence[str] | None, threshold: floa
     return {
         'text': _describe(labels, classes, names) + _describe_thresholds(found, names, threshold),
         'names': names,
-        'matrix': matrix(labels, classes, size) if size <= _MAX_MATRIX else None,
+        'matrix': matrix(labels, classes, size) if size <= MAX_MATRIX else None,
         'confusions': confusions(labels, classes, names),
         'classes': shown,
         'omitted': len(rows) - len(shown),
@@ -60,7 +60,11 @@ def figures(found: Predicted, class_names: Sequence[str] | None, threshold: floa
 
 def matrix(labels: np.ndarray, classes: np.ndarray, size: int) -> list[list[Cell]]:
     """Returns how many examples of each label, the row, are predicted as each class, the column."""
-    counts = np.bincount(labels * size + classes, minlength=size * size).reshape(size, size)
+    return to_cells(np.bincount(labels * size + classes, minlength=size * size).reshape(size, size))
+
+
+def to_cells(counts: np.ndarray) -> list[list[Cell]]:
+    """Returns the cells of a confusion matrix, int [classes, classes]."""
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return [[Cell(int(n), float(share)) for n, share in zip(*row)] for row in zip(counts, shares)]
 

@@ -1,6 +1,10 @@
-"""The page of a report, from its parts, by a template of Jinja, in which everything is escaped."""
+"""The page of a report, from its parts, by a template of Jinja, in which everything is escaped; and pages in a notebook.
+
+There they are in a frame, so that their style and that of the notebook do not mix.
+"""
 
 from collections.abc import Mapping
+import html
 import os
 from typing import Any
 
@@ -9,6 +13,7 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.report import charts
 
 NEEDS = "needs the package jinja2: pip install jinja2, or pip install 'estimator-trainer[report]'"
+FRAME_HEIGHT = 640  # Pixels.
 
 
 def check_installed(user: str = '--schedule=report') -> None:
@@ -38,3 +43,30 @@ def render(parts: Mapping[str, Any], template: str = 'page.html.jinja') -> str:
     )
     environment.filters |= {'number': charts.number, 'percent': charts.percent, 'share': charts.share}
     return environment.get_template(template).render(parts, width=charts.WIDTH, height=charts.HEIGHT)
+
+
+def frame(page: str, title: str, height: int = FRAME_HEIGHT) -> str:
+    """Returns the HTML of a frame with a page, the HTML of a document; title says what it is to those who cannot see it."""
+    style = f'width: 100%; height: {height}px; border: 0'
+    return f'<iframe srcdoc="{html.escape(page)}" title="{html.escape(title)}" style="{style}" sandbox></iframe>'
+
+
+class Shown:
+    """A page that a notebook shows, as the value of a cell."""
+
+    def __init__(self, page: str, title: str):
+        self._page, self._title = page, title
+
+    def __repr__(self) -> str:
+        return self._title
+
+    def _repr_html_(self) -> str:
+        return frame(self._page, self._title)
+
+
+class ShownPath(str):
+    """The path of an HTML file, which a notebook shows."""
+
+    def _repr_html_(self) -> str:
+        with open(self, encoding='utf-8') as file:
+            return frame(file.read(), self, 2 * FRAME_HEIGHT)

@@ -61,7 +61,11 @@ def draw(
         places.append(pixels)
     levels = _levels(badness)
     lines = [
-        Line(_path(axes, points), int(levels[run]), _text(names[run], {name: column[run] for name, column in columns.items()}))
+        Line(
+            charts.line_through(zip([axis.x for axis in axes], points)),
+            int(levels[run]),
+            _text(names[run], {name: column[run] for name, column in columns.items()}),
+        )
         for run, points in enumerate(zip(*places))
     ]
     order = np.argsort(-badness, kind='stable')
@@ -110,15 +114,6 @@ def _apart(ticks):
 
 def _shorten(text):
     return text if len(text) <= _MAX_TEXT else f'{text[: _MAX_TEXT - 1]}…'
-
-
-def _path(axes, pixels):
-    parts, begins = [], True
-    for axis, y in zip(axes, pixels):
-        if np.isfinite(y):
-            parts.append(f'{"M" if begins else "L"}{axis.x},{y:g}')
-        begins = not np.isfinite(y)
-    return ''.join(parts)
 
 
 def _text(name, values):

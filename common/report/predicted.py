@@ -42,19 +42,35 @@ class Predicted:
     worst: list[Prediction]
 
 
+class Worst:
+    """The predictions with the largest losses, at most `count`; of equal ones the first."""
+
+    def __init__(self, count: int):
+        self._count, self._added = count, 0
+        self._heap: list[tuple[float, int, Prediction]] = []
+
+    def add(self, loss: float, prediction: Prediction) -> None:
+        """Adds a prediction; NaN is the largest loss."""
+        self._added += 1
+        item = (math.inf if math.isnan(loss) else loss, -self._added, prediction)
+        (heapq.heappush if len(self._heap) < self._count else heapq.heappushpop)(self._heap, item)
+
+    def ordered(self) -> list[tuple[float, Prediction]]:
+        """Returns (loss, prediction), the largest first."""
+        return [(loss, prediction) for loss, _, prediction in sorted(self._heap, key=lambda item: item[:2], reverse=True)]
+
+
 def collect(predictions: Iterable[Prediction], num_worst: int) -> Predicted | None:
     """Returns the predictions that have a label they can be compared with; None if there are none."""
     rows, probabilities, count, size = [], [], 0, 0
-    worst: list[tuple[float, int, Prediction]] = []  # A heap.
+    worst = Worst(num_worst)
     for prediction in predictions:
         found, label = outcome(prediction.values), prediction.label
         if is_comparable(found, label):
             loss, result = found.loss(label), found.class_id if found.value is None else found.value
             rows.append((count, label, result, loss))
             if result != label:
-                # At equal losses, the first are kept.
-                item = (math.inf if math.isnan(loss) else loss, -count, prediction)
-                (heapq.heappush if len(worst) < num_worst else heapq.heappushpop)(worst, item)
+                worst.add(loss, prediction)
             if found.probabilities is not None and size <= _MAX_PROBABILITIES:
                 probabilities.append(np.asarray(found.probabilities, np.float32))
                 size += len(found.probabilities)
@@ -62,7 +78,7 @@ def collect(predictions: Iterable[Prediction], num_worst: int) -> Predicted | No
     if not rows:
         return None
     places, labels, results, losses = map(np.array, zip(*rows))
-    ordered = [prediction for *_, prediction in sorted(worst, key=lambda item: item[:2], reverse=True)]
+    ordered = [prediction for _, prediction in worst.ordered()]
     if results.dtype.kind == 'f':
         shared: tuple[Any, ...] = (float(losses.mean()), 'mean absolute error', ordered)
         return Predicted(count, places, labels.astype(float), None, results, None, *shared)

@@ -1,7 +1,6 @@
 """Figures about predicted masks: the confusions of pixels, IoU by class, and the pictures with the most wrong pixels."""
 
 from collections.abc import Iterable, Mapping, Sequence
-import heapq
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +9,11 @@ from estimator_trainer.common.inference.predicted_masks import shares_of
 from estimator_trainer.common.inference.prediction import Prediction
 from estimator_trainer.common.ops.segmentation import overlay
 from estimator_trainer.common.report.charts import number, percent
-from estimator_trainer.common.report.classification import Cell
+from estimator_trainer.common.report.classification import MAX_MATRIX, to_cells
 from estimator_trainer.common.report.mistakes import Mistake, place_of, to_data_uri
+from estimator_trainer.common.report.predicted import Worst
 from estimator_trainer.common.targets import IGNORED
 
-_MAX_MATRIX = 20  # Classes.
 _SHOWN = 3  # Classes of a mask.
 
 
@@ -44,8 +43,7 @@ class Found(NamedTuple):
 
 def collect(predictions: Iterable[Prediction], num_classes: int, num_worst: int) -> Found | None:
     """Returns what predictions with the masks as labels are; None if there are no masks."""
-    counts, pictures = np.zeros([num_classes, num_classes], np.int64), 0
-    worst: list[tuple[float, int, Prediction]] = []  # A heap.
+    counts, pictures, worst = np.zeros([num_classes, num_classes], np.int64), 0, Worst(num_worst)
     for prediction in predictions:
         if prediction.label is None:
             continue
@@ -55,11 +53,9 @@ def collect(predictions: Iterable[Prediction], num_classes: int, num_worst: int)
         wrong = float((label != classes).mean()) if label.size else 0.0
         if wrong:
             small = {'class': prediction.values['class']}  # Probabilities would take much memory.
-            item = (wrong, -pictures, Prediction(prediction.fields, small, None, prediction.image, prediction.label))
-            (heapq.heappush if len(worst) < num_worst else heapq.heappushpop)(worst, item)
+            worst.add(wrong, Prediction(prediction.fields, small, None, prediction.image, prediction.label))
         pictures += 1
-    ordered = [(wrong, prediction) for wrong, _, prediction in sorted(worst, key=lambda item: item[:2], reverse=True)]
-    return Found(counts, pictures, ordered) if pictures else None
+    return Found(counts, pictures, worst.ordered()) if pictures else None
 
 
 def figures(found: Found, names: Sequence[str]) -> dict[str, Any]:
@@ -77,9 +73,7 @@ def figures(found: Found, names: Sequence[str]) -> dict[str, Any]:
         f'{percent(labels[frequent] / total)}. The mean IoU of the classes is '
         f'{number(float(iou[~np.isnan(iou)].mean())) if counts.any() else "unknown"}.'
     )
-    shares = counts / np.maximum(labels[:, None], 1)
-    matrix = [[Cell(int(n), float(share)) for n, share in zip(*row)] for row in zip(counts, shares)]
-    return {'text': text, 'names': names, 'classes': rows, 'matrix': matrix if len(names) <= _MAX_MATRIX else None}
+    return {'text': text, 'names': names, 'classes': rows, 'matrix': to_cells(counts) if len(names) <= MAX_MATRIX else None}
 
 
 def mistakes(found: Found, metadata: Mapping[str, Any]) -> list[Mistake]:

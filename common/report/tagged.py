@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from estimator_trainer.common.inference.prediction import Prediction
+from estimator_trainer.common.report import predicted
 from estimator_trainer.common.report.mistakes import Mistake, place_of
 
 
@@ -16,32 +17,26 @@ def of_tokens(predictions: Iterable[Prediction], names: Sequence[str]) -> Iterat
             yield Prediction({}, {'class': np.array(numbers[tag])}, label=numbers[label])
 
 
-class Worst:
-    """The sentences with the most wrong tags, at most `count`; of equal ones the first."""
-
-    def __init__(self, count: int):
-        self._count = count
-        self._found: list[tuple[int, Prediction]] = []
+class Worst(predicted.Worst):
+    """The sentences with the most wrong tags."""
 
     def watch(self, predictions: Iterable[Prediction]) -> Iterator[Prediction]:
         """Yields the same predictions."""
         for prediction in predictions:
             if wrong := len(_wrong(prediction)):
-                self._found.append((wrong, prediction))
-                self._found.sort(key=lambda item: -item[0])
-                del self._found[self._count :]
+                self.add(wrong, prediction)
             yield prediction
 
     def mistakes(self) -> list[Mistake]:
         """Returns the sentences as the page shows them, with the labels and the predictions of the wrong tokens."""
-        return [_describe(prediction) for _, prediction in self._found]
+        return [_describe(prediction) for _, prediction in self.ordered()]
 
 
 def _describe(prediction):
     tags, wrong, tokens = _tags(prediction), _wrong(prediction), [*map(_text, prediction.values['tokens'])]
-    labels, predicted = (', '.join(f'{tokens[i]} {found[i]}' for i in wrong) for found in (prediction.label, tags))
+    labels, found = (', '.join(f'{tokens[i]} {given[i]}' for i in wrong) for given in (prediction.label, tags))
     detail = f'{len(wrong)} of {len(tags)} tokens'
-    return Mistake(place_of(prediction.fields), labels, predicted, detail, '', {'sentence': ' '.join(tokens)})
+    return Mistake(place_of(prediction.fields), labels, found, detail, '', {'sentence': ' '.join(tokens)})
 
 
 def _wrong(prediction):
