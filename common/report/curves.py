@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from estimator_trainer.common.plugins.model_contract import LOSS_PREFIX
 from estimator_trainer.common.report.charts import Chart, Series, number, plot
 from estimator_trainer.common.storage.history import Columns, History
 from estimator_trainer.common.storage.metrics_table import STEP_LOSS
 from estimator_trainer.common.storage.objective import Objective
 
 _NOT_METRICS = {'learning_rate': 'learning rate', 'examples/sec': 'examples per second'}  # Columns, and their titles.
-_DETAILS = 'best_f1_'  # Of best_f1: its threshold, precision and recall.
+_DETAILS = ('best_f1_threshold', 'best_f1_precision', 'best_f1_recall')  # With the keys of targets after them.
 _MAX_CHARTS = 12
 
 
@@ -26,13 +27,18 @@ class Best(NamedTuple):
 def draw(history: History, best: Best) -> tuple[list[Chart], list[str]]:
     """Returns a chart for each metric of the training or of an evaluation, and the names of those that are left out.
 
-    The loss comes first, then what is compared to find the best checkpoint; details, learning rate and speed come last.
+    The loss comes first, then what is compared to find the best checkpoint, then the losses of several targets; details,
+    learning rate and speed come last.
     """
     order = ['loss', best.objective.metric]
     tables = (history.training, *history.evaluations.values())
     found = {name for columns in tables for name in columns}
     others = found - {'global_step', STEP_LOSS, *_NOT_METRICS}
-    metrics = sorted(others, key=lambda name: (*(name != first for first in order), name.startswith(_DETAILS), name))
+
+    def place(name):
+        return *(name != first for first in order), not name.startswith(LOSS_PREFIX), name.startswith(_DETAILS), name
+
+    metrics = sorted(others, key=place)
     names = [*metrics[: _MAX_CHARTS - 2], *(name for name in _NOT_METRICS if name in found)]
     last = max([1, *(columns['global_step'][-1] for columns in tables if len(columns.get('global_step', ())))])
     charts = [_draw(name, history, best, (0.0, float(last))) for name in names]

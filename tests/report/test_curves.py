@@ -54,6 +54,14 @@ def test_details_of_the_best_f1_come_after_other_metrics():
     assert [chart.title for chart in charts] == ['accuracy', 'best_f1', 'log_loss', 'best_f1_recall', 'best_f1_threshold']
 
 
+def test_each_of_several_targets_has_a_curve_of_its_loss_and_its_best_f1_is_no_detail():
+    names = [f'{name}{target}' for target in 'abc' for name in ('accuracy_', 'auc_', 'best_f1_', 'best_f1_recall_', 'loss/')]
+    columns = {'global_step': STEPS, **dict.fromkeys(['loss', *names], np.arange(3.0))}
+    charts, omitted = draw(History({}, {'eval': columns}), Best(Objective('loss', False), 'eval', None))
+    assert [chart.title for chart in charts][:6] == ['loss', 'loss/a', 'loss/b', 'loss/c', 'accuracy_a', 'accuracy_b']
+    assert omitted == ['best_f1_a', 'best_f1_b', 'best_f1_c', 'best_f1_recall_a', 'best_f1_recall_b', 'best_f1_recall_c']
+
+
 def test_metrics_are_those_of_the_last_evaluation_of_each_split_and_of_the_best():
     evaluations = [
         {'global_step': 10, 'eval': {'loss': 1.0, 'accuracy': 0.5}, 'test': {'loss': 3.0}},

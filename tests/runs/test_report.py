@@ -13,6 +13,8 @@ import pytest
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.report import page
+from estimator_trainer.common.runs import reported_predictions
+from estimator_trainer.common.runs.reported_slices import read_records
 from tests.shared import POLYNOMIAL, without_log
 
 CLASS, CITY = '<img src=x onerror=alert(1)>', '"><script>alert(2)</script>'
@@ -131,9 +133,12 @@ def test_a_table_with_hostile_names_has_a_whole_page(table, tmp_path):
     assert mistakes and {row[0] for row in found.rows('inputs')[1:]} == {'age', '<b>city</b>', 'joined', 'member'}
 
 
-def test_another_split_may_be_reported_on(table):
+def test_another_split_may_be_reported_on_and_its_records_are_read_once(table, monkeypatch):
+    read = []
+    monkeypatch.setattr(reported_predictions, 'read_records', lambda *given: read.append(given) or read_records(*given))
     in_train = Page(api.load(str(table / 'run')).report('train', checkpoint='latest')).count('train')
     assert in_train + Page(api.load(str(table / 'run')).report()).count('eval') == 400
+    assert [split for _, split, _ in read] == ['train', 'eval']
     with pytest.raises(UsageError, match='nosuch'):
         api.load(str(table / 'run')).report('nosuch')
 
