@@ -15,7 +15,7 @@ from estimator_trainer.common.errors import listed
 from estimator_trainer.common.files import dumps, write, write_json
 from estimator_trainer.common.inference.hub_header import make_header
 from estimator_trainer.common.inference.requests import write_requests
-from estimator_trainer.common.storage.metrics import read_metrics
+from estimator_trainer.common.storage.metrics import read_evaluations
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.defaults import DEFAULTS
 
@@ -35,12 +35,11 @@ def make_card(output_dir: str, step: int, params: Mapping[str, Any], data_sha256
       {'global_step', 'hparams', 'metrics': {split: {metric: number}}, 'data_sha256', 'versions': {package: version}}. The
       metrics are those of this step in metrics.csv.
     """
+    found = next((result for result in read_evaluations(output_dir) if result['global_step'] == step), {})
     metrics = {
-        row['split']: {
-            name: float(text) for name, text in row.items() if name not in ('global_step', 'split') and _is_number(text)
-        }
-        for row in read_metrics(output_dir)
-        if int(row['global_step']) == step
+        split: {name: float(value) for name, value in values.items() if isinstance(value, (int, float))}
+        for split, values in found.items()
+        if split != 'global_step'
     }
     return {
         'global_step': step,
@@ -180,11 +179,3 @@ def _cell(value):
     """Returns a value as text escaped for Markdown and HTML."""
     text = value if isinstance(value, str) else dumps(value)
     return re.sub(r'([\\`*_\[\]<>|&])', r'\\\1', ' '.join(text.split()))
-
-
-def _is_number(text):
-    try:
-        float(text)
-    except (TypeError, ValueError):
-        return False
-    return True

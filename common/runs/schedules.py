@@ -28,8 +28,8 @@ from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_d
 from estimator_trainer.common.storage.metrics import (
     add_metrics,
     evaluations_since_best,
+    read_evaluations,
     read_metric,
-    read_metrics,
     warn_of_nan,
 )
 from estimator_trainer.common.storage.restore import (
@@ -183,12 +183,10 @@ def _with_best(experiment, result):
 def _has_missed_an_evaluation(experiment):
     """Whether the run was interrupted between saving a checkpoint and evaluating it."""
     step = _latest_step(experiment)
-    evaluated = {(row['global_step'], row['split']) for row in read_metrics(experiment.output_dir)}
-    return (
-        step
-        and step % experiment.eval_every_steps == 0
-        and not all((str(step), evaluator.split) in evaluated for evaluator in experiment.evaluators)
-    )
+    if not step or step % experiment.eval_every_steps:
+        return False
+    found = [result for result in read_evaluations(experiment.output_dir) if result['global_step'] == step]
+    return not all(any(evaluator.split in result for result in found) for evaluator in experiment.evaluators)
 
 
 def _evaluate_and_keep(experiment, checkpoint_path=None):

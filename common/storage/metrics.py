@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.storage.metrics_file import read_rows, remove_rows, write_rows
-from estimator_trainer.common.storage.metrics_table import MODE, evaluations, is_of_training, metrics_path
+from estimator_trainer.common.storage.metrics_table import evaluations, is_of_training, metrics_path
 from estimator_trainer.common.storage.objective import Objective
 
 
@@ -71,27 +71,16 @@ def abandon(output_dir: str, step: int, folder: str) -> None:
     remove_rows(output_dir, lambda row: int(row['global_step']) > step, folder)
 
 
-def read_metrics(output_dir: str) -> list[dict[str, str]]:
-    """Returns the evaluations in metrics.csv, ordered by step: each has 'global_step', 'split' and the metrics, as text.
-
-    Raises:
-      RunError: the file is corrupt.
-    """
-    rows = (row for row in read_rows(output_dir) if not is_of_training(row))
-    return [{name: text for name, text in row.items() if name != MODE} for row in rows]
-
-
 def read_metric(output_dir: str, split: str, metric: str, last_step: float = math.inf) -> list[float]:
     """Returns the values of a split's metric up to a step, ordered by step.
 
     Raises:
       RunError: metrics.csv is corrupt.
     """
-    rows = [row for row in read_metrics(output_dir) if row['split'] == split and int(row['global_step']) <= last_step]
-    texts = [row[metric] for row in rows if row.get(metric)]
+    found = [result[split] for result in read_evaluations(output_dir) if split in result and result['global_step'] <= last_step]
     try:
-        return [float(text) for text in texts]
-    except ValueError:
+        return [float(metrics[metric]) for metrics in found if metric in metrics]
+    except (TypeError, ValueError):
         raise RunError(f'{metrics_path(output_dir)}: {metric} has values that are not numbers: delete it') from None
 
 
@@ -101,4 +90,7 @@ def read_evaluations(output_dir: str) -> list[dict[str, Any]]:
     Raises:
       RunError: metrics.csv is corrupt.
     """
-    return evaluations(read_rows(output_dir))
+    try:
+        return evaluations(read_rows(output_dir))
+    except ValueError as error:
+        raise RunError(f'{metrics_path(output_dir)}: {error}: delete it') from None

@@ -7,7 +7,7 @@ import pytest
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.storage import metrics
-from estimator_trainer.common.storage.metrics import add_metrics, read_metric
+from estimator_trainer.common.storage.metrics import add_metrics, read_evaluations, read_metric
 from estimator_trainer.common.storage.objective import Objective, parse_objective
 
 LOSS, ACCURACY = Objective('loss', False), Objective('accuracy', True)
@@ -87,5 +87,6 @@ DAMAGED_ROWS = ('1,eval', 'x,eval,1', '1,eval,abc', '1,eval,1,2', '²,eval,1', '
 )
 def test_a_damaged_table_of_metrics_is_named(tmp_path, content):
     (tmp_path / 'metrics.csv').write_bytes(content)
-    with pytest.raises(RunError, match='metrics.csv: .*delete it'):
-        read_metric(str(tmp_path), 'eval', 'loss')
+    for read in (read_evaluations, lambda path: read_metric(path, 'eval', 'loss')):
+        with pytest.raises(RunError, match='metrics.csv: .*delete it'):
+            read(str(tmp_path))

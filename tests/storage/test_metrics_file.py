@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.storage import metrics_file
 from estimator_trainer.common.storage.history import add_training, read_history, start_training
-from estimator_trainer.common.storage.metrics import add_metrics, read_metric, read_metrics
+from estimator_trainer.common.storage.metrics import add_metrics, read_evaluations, read_metric
 from tests import forked
 
 HEADER = 'global_step,split,mode,loss,learning_rate\n'
@@ -42,8 +42,11 @@ def test_evaluations_widen_the_file_and_later_rows_follow_its_columns(tmp_path):
         '4,train,0.75,,2.0,',
         '5,train,,train,0.2,',
     ]
-    assert [(row['global_step'], row['a,b']) for row in read_metrics(str(tmp_path))] == [('3', '0.5'), ('4', '0.75')]
-    assert read_metric(str(tmp_path), 'train', 'loss') == [2.0] and 'mode' not in read_metrics(str(tmp_path))[0]
+    assert read_evaluations(str(tmp_path)) == [
+        {'global_step': 3, 'train': {'a,b': 0.5}},
+        {'global_step': 4, 'train': {'a,b': 0.75, 'loss': 2.0}},
+    ]
+    assert read_metric(str(tmp_path), 'train', 'loss') == [2.0]
 
 
 @pytest.mark.parametrize('cut', ['1', '101', '101,train', '101,train,tra', '101,train,train,0.0', '101,train,train,0.009,'])
@@ -57,7 +60,7 @@ def test_a_row_that_was_cut_is_none_and_the_next_takes_its_place(tmp_path, cut):
 def test_an_evaluation_that_was_cut_is_damage(tmp_path):
     (tmp_path / 'metrics.csv').write_text(f'{HEADER}1,train,train,1.0,\n2,eval,,0.1')
     with pytest.raises(RunError, match='metrics.csv: is not a table of metrics: delete it'):
-        read_metrics(str(tmp_path))
+        read_evaluations(str(tmp_path))
 
 
 FULL = """
