@@ -3,6 +3,7 @@
 It reads calls of the logger's methods from stdin, and answers on stdout, a line of JSON each: see `monitoring.tracker`.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -17,7 +18,7 @@ _LAST_SECONDS = 60  # For the end of a run whose process was killed.
 
 def _serve(path, lines, answers):
     logger: Any = None
-    has_begun = is_over = False
+    has_begun = False
     for line in lines:
         method, arguments = json.loads(line)
         try:
@@ -26,17 +27,13 @@ def _serve(path, lines, answers):
                 arguments = [Run(**arguments[0])]
             result = getattr(logger, method)(*arguments)
             answer = {'id': str(result)} if method == 'start' else {}
-            has_begun = has_begun or method == 'start'
+            has_begun |= method == 'start'
         except (Exception, SystemExit) as error:
             answer = {'error': f'{type(error).__name__}: {error}'}
-        try:
+        with contextlib.suppress(BrokenPipeError):  # Then no other line comes.
             answers.write(json.dumps(answer).encode() + b'\n')
-        except BrokenPipeError:
-            is_over = True
         if method == 'end':
             return
-        if is_over:
-            break
     signal.alarm(_LAST_SECONDS)
     if has_begun:
         logger.end('failed', 'the process of the training was killed', {})
