@@ -5,7 +5,6 @@ states no licence; its author asks to cite the report. The pickled version for P
 (A. Krizhevsky: Learning Multiple Layers of Features from Tiny Images, 2009.)
 """
 
-import hashlib
 import os
 import tarfile
 from typing import Any
@@ -16,7 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import sha256_of
-from estimator_trainer.common.formats import image_records
+from estimator_trainer.common.formats import image_records, published
 from estimator_trainer.common.formats.download import download
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
@@ -100,7 +99,7 @@ def _read_files(downloads, raw_dir):
         return _read_archive(archive)
     for folder in (directory, os.path.join(directory, _FOLDER)):
         if tf.io.gfile.exists(os.path.join(folder, 'test_batch.bin')):
-            return [_read_file(os.path.join(folder, name)) for name in SHA256]
+            return [published.read(os.path.join(folder, name), sha256, _FIX) for name, sha256 in SHA256.items()]
     for name in _PICKLED:
         if tf.io.gfile.exists(os.path.join(directory, name)):
             raise RunError(
@@ -112,21 +111,12 @@ def _read_files(downloads, raw_dir):
     return _read_archive(archive)
 
 
-def _read_file(path):
-    try:
-        with tf.io.gfile.GFile(path, 'rb') as file:
-            content = file.read()
-    except tf.errors.OpError as error:
-        raise _unreadable(path, error) from None
-    _check(path, hashlib.sha256(content).hexdigest(), SHA256[os.path.basename(path)])
-    return content
-
-
 def _read_archive(path):
     """Returns the contents of the six files in the archive, read in memory without extraction."""
     contents = {}
     try:
-        _check(path, sha256_of(path), ARCHIVE_SHA256)
+        if sha256_of(path) != ARCHIVE_SHA256:
+            raise RunError(f'{path}: is not the file that was published (SHA-256 differs): {_FIX}')
         with tf.io.gfile.GFile(path, 'rb') as file, tarfile.open(fileobj=file, mode='r|gz') as archive:
             for member in archive:
                 folder, name = os.path.split(member.name)
@@ -135,17 +125,8 @@ def _read_archive(path):
                 if stream:
                     contents[name] = stream.read()
     except (tf.errors.OpError, OSError, EOFError, tarfile.TarError, zlib.error) as error:
-        raise _unreadable(path, error) from None
+        raise RunError(f'{path}: cannot be read: {error}; {_FIX}') from None
     for name in SHA256:
         if name not in contents:
             raise RunError(f'{path}: has no file {_FOLDER}/{name} of {FILE_BYTES} bytes: {_FIX}')
     return [contents[name] for name in SHA256]
-
-
-def _check(path, found, sha256):
-    if found != sha256:
-        raise RunError(f'{path}: is not the file that was published (SHA-256 differs): {_FIX}')
-
-
-def _unreadable(path, error):
-    return RunError(f'{path}: cannot be read: {error}; {_FIX}')

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.formats import idx, image_records
+from estimator_trainer.common.formats import image_records, published
 from estimator_trainer.common.formats.download import download
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
@@ -90,7 +90,7 @@ def _examples(split, data_dir, params):
 
 def _read_idx(name, data_dir, params) -> np.ndarray:
     path = _locate(name, os.path.join(data_dir, 'raw', 'fashion_mnist'), params['raw_dir'])
-    return idx.read_idx(path, SHA256[name], 'the file that was published', f'replace it with {URL}/{name}.gz')
+    return published.to_array(published.read(path, SHA256[name], f'replace it with {URL}/{name}.gz'))
 
 
 def _locate(name, downloads, raw_dir):

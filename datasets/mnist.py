@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.formats import idx, image_records
+from estimator_trainer.common.formats import image_records, published
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
@@ -61,4 +61,5 @@ def _examples(prefix):
 def read_idx(name: str) -> np.ndarray:
     """Returns the array of one of the four files; raises RunError if it is missing or differs from the original."""
     path = os.path.join(RAW_DIR, f'{name}.gz')
-    return idx.read_idx(path, _SHA256[name], 'the file that this project ships', 'restore it from the repository')
+    fix, original = 'restore it from the repository', 'the file that this project ships'
+    return published.to_array(published.read(path, _SHA256[name], fix, original))

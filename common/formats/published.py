@@ -1,4 +1,4 @@
-"""Reader of IDX files, the format of MNIST and its relatives."""
+"""Files of published datasets, verified by their SHA-256; among them IDX files, the format of MNIST and its relatives."""
 
 import gzip
 import hashlib
@@ -10,17 +10,14 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError
 
 
-def read_idx(path: str, sha256: str, original: str, fix: str) -> np.ndarray:
-    """Returns the array of an IDX file: two zero bytes, the type (8 is uint8), the rank, big-endian dimensions, the data.
+def read(path: str, sha256: str, fix: str, original: str = 'the file that was published') -> bytes:
+    """Returns the uncompressed content of a file.
 
     Args:
       path: a local or remote file, gzipped if its name ends with .gz.
       sha256: of its uncompressed content, in hexadecimal.
-      original: the expected file, for the message, such as 'the file that this project ships'.
       fix: the cure, for the message.
-
-    Returns:
-      An array of uint8.
+      original: the expected file, for the message.
 
     Raises:
       RunError: the file cannot be read, or its content has another SHA-256.
@@ -34,6 +31,11 @@ def read_idx(path: str, sha256: str, original: str, fix: str) -> np.ndarray:
         raise RunError(f'{path}: cannot be read: {error}; {fix}') from None
     if hashlib.sha256(content).hexdigest() != sha256:
         raise RunError(f'{path}: is not {original} (SHA-256 differs): {fix}')
+    return content
+
+
+def to_array(content: bytes) -> np.ndarray:
+    """Returns the array of an IDX file: two zero bytes, the type (8, of uint8), the rank, big-endian dimensions, the data."""
     rank = content[3]
     shape = np.frombuffer(content, '>u4', count=rank, offset=4)
     return np.frombuffer(content, np.uint8, offset=4 + 4 * rank).reshape(shape)
