@@ -6,7 +6,8 @@ import os
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.formats import class_folders
-from estimator_trainer.common.formats.class_folders import ClassFolders, File, files_of, folders_of
+from estimator_trainer.common.formats.class_folders import ClassFolders, File
+from estimator_trainer.common.formats.folders import files_of, folders_of
 
 IMAGES, MASKS = 'images', 'masks'
 _VOC = {'JPEGImages', 'SegmentationClass'}
