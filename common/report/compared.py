@@ -23,16 +23,7 @@ _USUAL = ('accuracy', 'rmse')
 _MAX_METRICS = 5  # Of a table.
 _MAX_PROBLEMS = 8
 _HIGHER = (
-    'accuracy',
-    'auc',
-    'precision',
-    'recall',
-    'f1',
-    'f1_macro',
-    'best_f1',
-    'average_precision',
-    'r2',
-    'exact_match',
+    *('accuracy', 'auc', 'precision', 'recall', 'f1', 'f1_macro', 'best_f1', 'average_precision', 'r2', 'exact_match'),
     'auc_precision_recall',
 )
 
@@ -199,20 +190,16 @@ def is_max(metric: str, objective: Objective) -> bool | None:
 def as_table(found: Comparison) -> Table:
     """Returns the texts of a table with a row for each run."""
     has_steps = any(evaluation and evaluation[0] != run.step for run, evaluation in zip(found.runs, found.chosen))
-    columns = ['run', 'state', 'step', *['metrics at'] * has_steps, *found.metrics[:_MAX_METRICS], *found.settings]
+    shown, first = found.metrics[:_MAX_METRICS], 3 + has_steps
+    columns = ['run', 'state', 'step', *['metrics at'] * has_steps, *shown, *found.settings]
     rows = []
     for run, evaluation in zip(found.runs, found.chosen):
         step, metrics = evaluation or (None, {})
         cells = [run.name, run.state, _step(run.step), *[_step(step)] * has_steps]
-        cells += [number(metrics[name]) if name in metrics else '' for name in found.metrics[:_MAX_METRICS]]
+        cells += [number(metrics[name]) if name in metrics else '' for name in shown]
         rows.append([in_one_line(cell) for cell in [*cells, *(_text(run.settings.get(name)) for name in found.settings)]])
-    first = 3 + has_steps
-    return Table(
-        columns,
-        rows,
-        range(2, first + len(found.metrics[:_MAX_METRICS])),
-        {(row, first + column) for column, row in _best(found)},
-    )
+    best = {(row, first + column) for column, name in enumerate(shown) for row in _best(found, name)}
+    return Table(columns, rows, range(2, first + len(shown)), best)
 
 
 def _step(step):
@@ -230,14 +217,13 @@ def number(value: float) -> str:
     return f'{value:.4g}'
 
 
-def _best(found):
-    for column, name in enumerate(found.metrics[:_MAX_METRICS]):
-        direction = is_max(name, found.objective)
-        values = [evaluation[1][name] if evaluation else math.nan for evaluation in found.chosen]
-        best = None if direction is None else Objective(name, direction).best(values)
-        rows = [row for row, value in enumerate(values) if value == best]
-        if len(rows) < len([value for value in values if value == value]):
-            yield from ((column, row) for row in rows)
+def _best(found, name):
+    """Returns the rows with the best value of a metric; [] if all have it, or what is better is unknown."""
+    direction = is_max(name, found.objective)
+    values = [evaluation[1][name] if evaluation else math.nan for evaluation in found.chosen]
+    best = None if direction is None else Objective(name, direction).best(values)
+    rows = [row for row, value in enumerate(values) if value == best]
+    return rows if len(rows) < len([value for value in values if value == value]) else []
 
 
 def as_dicts(found: Comparison) -> list[dict[str, Any]]:

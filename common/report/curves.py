@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimator_trainer.common.plugins.model_contract import LOSS_PREFIX
 from estimator_trainer.common.report.charts import Chart, Series, number, plot
 from estimator_trainer.common.storage.history import Columns, History
 from estimator_trainer.common.storage.metrics_table import STEP_LOSS
@@ -13,6 +12,7 @@ from estimator_trainer.common.storage.objective import Objective
 
 _NOT_METRICS = {'learning_rate': 'learning rate', 'examples/sec': 'examples per second'}  # Columns, and their titles.
 _DETAILS = ('best_f1_threshold', 'best_f1_precision', 'best_f1_recall')  # With the keys of targets after them.
+_OF_TARGET = 'loss/'  # The beginning of the names of the losses of several targets.
 _MAX_CHARTS = 12
 
 
@@ -36,7 +36,7 @@ def draw(history: History, best: Best) -> tuple[list[Chart], list[str]]:
     others = found - {'global_step', STEP_LOSS, *_NOT_METRICS}
 
     def place(name):
-        return *(name != first for first in order), not name.startswith(LOSS_PREFIX), name.startswith(_DETAILS), name
+        return *(name != first for first in order), not name.startswith(_OF_TARGET), name.startswith(_DETAILS), name
 
     metrics = sorted(others, key=place)
     names = [*metrics[: _MAX_CHARTS - 2], *(name for name in _NOT_METRICS if name in found)]
