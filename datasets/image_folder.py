@@ -20,7 +20,6 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError, check_range, listed
 from estimator_trainer.common.formats import (
     class_folders,
-    encoded,
     image_records,
     images,
     mask_folders,
@@ -37,6 +36,7 @@ from estimator_trainer.hparams.build import HParams
 
 image_features = image_records.image_features
 feature_columns = image_records.feature_columns
+raw_specs = image_records.raw_specs
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in images.SUFFIXES)
 OWN_FOLDS = True
 _DARK = (
@@ -286,12 +286,6 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
     if has_masks:
         return features, {'label': masks.to_square(example['mask'], params.image_size, params.metadata['mask_values'])}
     return features, {'label': tf.cast(example['label'], tf.int32)}
-
-
-def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
-    """Returns {'image': string [batch]}, the contents of image files of any size."""
-    del params
-    return {'image': tf.TensorSpec([None], tf.string, encoded.PICTURE)}
 
 
 def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

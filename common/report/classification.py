@@ -47,14 +47,15 @@ def figures(found: Predicted, class_names: Sequence[str] | None, threshold: floa
     labels, classes = (np.searchsorted(numbers, values) for values in (found.labels, found.classes))
     rows = by_class(labels, classes, names)
     shown = sorted(rows, key=lambda row: np.nan_to_num(row.f1, nan=2))[:_MAX_CLASSES] if len(rows) > _MAX_CLASSES else rows
+    mistakes = confusions(labels, classes, names)
     return {
-        'text': _describe(labels, classes, names) + _describe_thresholds(found, names, threshold),
+        'text': _describe(labels, classes, names, mistakes) + _describe_thresholds(found, names, threshold),
         'names': names,
         'matrix': matrix(labels, classes, size) if size <= MAX_MATRIX else None,
-        'confusions': confusions(labels, classes, names),
+        'confusions': mistakes,
         'classes': shown,
         'omitted': len(rows) - len(shown),
-        'charts': [] if found.probabilities is None else _charts(found, class_names),
+        'charts': [] if found.probabilities is None else _charts(found.labels, found.probabilities, class_names),
     }
 
 
@@ -87,14 +88,14 @@ def by_class(labels: np.ndarray, classes: np.ndarray, names: Sequence[str]) -> l
     return [Row(*row) for row in zip(names, support.tolist(), precision.tolist(), recall.tolist(), f1.tolist())]
 
 
-def _describe(labels, classes, names):
+def _describe(labels, classes, names, mistakes):
     support = np.bincount(labels)
     frequent = int(support.argmax())
     text = (
         f'{percent(float((labels == classes).mean()))} of {len(labels):,} examples are predicted correctly; always predicting '
         f'{names[frequent]}, the most frequent class, would be correct for {percent(support[frequent] / len(labels))}.'
     )
-    for label, other, count in confusions(labels, classes, names)[:1]:
+    for label, other, count in mistakes[:1]:
         times = 'once' if count == 1 else f'{count:,} times'
         text += f' The most frequent mistake, {times}: {label} is taken for {other}.'
     return text
@@ -121,11 +122,10 @@ def _scores(place, is_class, predicted):
     return '{} precision is {}, recall {} and F1 {}'.format(place, *shown)
 
 
-def _charts(found, class_names):
-    probabilities = found.probabilities
+def _charts(labels, probabilities, class_names):
     return [
-        precision_recall(found.labels, probabilities, class_names),
-        calibration(found.labels == probabilities.argmax(1), probabilities.max(1)),  # Whatever the threshold.
+        precision_recall(labels, probabilities, class_names),
+        calibration(labels == probabilities.argmax(1), probabilities.max(1)),  # Whatever the threshold.
     ]
 
 

@@ -59,7 +59,7 @@ def draw(
         ticks, pixels = _axis(column)
         axes.append(Axis(name, _LEFT + number * _STEP, ticks))
         places.append(pixels)
-    levels = _levels(badness)
+    levels = np.minimum((to_ranks(badness) - 1) * LEVELS / max(len(names), 1), LEVELS - 1).astype(int)
     lines = [
         Line(
             charts.line_through(zip([axis.x for axis in axes], points)),
@@ -70,11 +70,6 @@ def draw(
     ]
     order = np.argsort(-badness, kind='stable')
     return Parallel(axes, [lines[run] for run in order], 2 * _LEFT + (len(axes) - 1) * _STEP)
-
-
-def _levels(badness):
-    ranks = to_ranks(badness) - 1
-    return np.minimum(ranks * LEVELS / max(len(ranks), 1), LEVELS - 1).astype(int)
 
 
 def _axis(column):

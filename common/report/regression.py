@@ -56,7 +56,7 @@ def _charts(labels: np.ndarray, values: np.ndarray, numbers: dict[str, float]) -
     diagonal = Series('exact', ends, ends, 'guide', 7)
     sample = f' {len(places):,} of {len(labels):,} examples are shown.' if len(places) < len(labels) else ''
     zero = Series('exact', np.array([values.min(), values.max()]), np.zeros(2), 'guide', 7)
-    spread = np.percentile(residuals, [5, 95])
+    spread, most = np.percentile(residuals, [5, 95]), float(np.abs(residuals).max()) or 0.5
     return [
         plot(
             'predicted against true',
@@ -80,11 +80,6 @@ def _charts(labels: np.ndarray, values: np.ndarray, numbers: dict[str, float]) -
             [zero, Series('examples', values[places], residuals[places], 'dots')],
             'prediction',
             'prediction - label',
-            y_range=_symmetric(residuals),
+            y_range=(-most, most),
         ),
     ]
-
-
-def _symmetric(residuals):
-    most = float(np.abs(residuals).max()) or 0.5
-    return -most, most

@@ -1,6 +1,6 @@
 """An output_dir: JSON files about the run, metrics.csv, its lock; the Estimator adds checkpoints and events."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 import datetime
 import os
@@ -27,49 +27,22 @@ def read_status(output_dir: str) -> dict[str, Any]:
         return {}
 
 
-def hparams_path(output_dir: str) -> str:
-    return os.path.join(output_dir, 'hparams.json')
+def _in(name: str) -> Callable[[str], str]:
+    """Returns a function from an output_dir to the path of what has this name in it."""
+    return lambda directory: os.path.join(directory, name)
 
 
-def dataset_path(output_dir: str) -> str:
-    return os.path.join(output_dir, 'dataset.json')
-
-
-def flags_path(output_dir: str) -> str:
-    return os.path.join(output_dir, 'flags.json')
-
-
-def abandoned_dir(output_dir: str) -> str:
-    """Returns the directory of what roll-backs left behind: a folder for each, named by its number."""
-    return os.path.join(output_dir, 'abandoned')
-
-
-def rollback_path(directory: str) -> str:
-    """Returns the path of the record of a roll-back: in the output_dir until it has ended, then in its folder."""
-    return os.path.join(directory, 'rollback.json')
-
-
-def tasks_path(output_dir: str) -> str:
-    """Returns the path of the record of an elastic cluster: a JSON object in each line, see `add_tasks`."""
-    return os.path.join(output_dir, 'tasks.jsonl')
-
-
-def results_path(output_dir: str) -> str:
-    return os.path.join(output_dir, 'results.json')
-
-
-def summary_path(output_dir: str) -> str:
-    """Returns the path of a text about the training data."""
-    return os.path.join(output_dir, 'data_summary.txt')
-
-
-def report_path(output_dir: str) -> str:
-    return os.path.join(output_dir, 'report.html')
-
-
-def loggers_dir(output_dir: str) -> str:
-    """Returns the directory of what a run knows of its tracked runs; see common/monitoring/tracker.py."""
-    return os.path.join(output_dir, 'loggers')
+hparams_path = _in('hparams.json')
+dataset_path = _in('dataset.json')
+flags_path = _in('flags.json')
+results_path = _in('results.json')
+report_path = _in('report.html')
+summary_path = _in('data_summary.txt')  # About the training data.
+tasks_path = _in('tasks.jsonl')  # Of an elastic cluster: a JSON object in each line, see `add_tasks`.
+rollback_path = _in('rollback.json')  # Of a roll-back: in the output_dir until it has ended, then in its folder.
+abandoned_dir = _in('abandoned')  # What roll-backs left behind: a folder for each, named by its number.
+loggers_dir = _in('loggers')  # What a run knows of its tracked runs; see common/monitoring/tracker.py.
+_lock_path = _in('trainer.lock')
 
 
 def ensure_writable(output_dir: str) -> None:
@@ -88,10 +61,6 @@ def ensure_writable(output_dir: str) -> None:
             tf.io.gfile.remove(probe)
     except tf.errors.OpError as error:
         raise UsageError(f'--output_dir={output_dir}: cannot be written: {error.message}') from None
-
-
-def _lock_path(output_dir):
-    return os.path.join(output_dir, 'trainer.lock')
 
 
 def holder(output_dir: str) -> str:
