@@ -206,19 +206,16 @@ def label_of(path: str, class_names: Sequence[str]) -> int:
 
 def hold_out(root: str, files: Sequence[File], eval_share: float, folds: int, fold: int) -> tuple[list[File], list[File]]:
     """Returns (rest, held out), by `scan`'s share or fold of each class; raises UsageError if a class has only one file."""
-    _check_twice(root, files)
-    return _in_fold(files, folds, fold) if folds else _by_share(files, eval_share)
-
-
-def _check_twice(root, files):
-    """Raises UsageError if a class has only one file."""
     counts = collections.Counter(file.label for file in files)
     if single := next((file for file in files if counts[file.label] < 2), None):
         raise UsageError(f'{os.path.join(root, single.path)}: is the only file of its class: evaluation needs another')
+    are_held_out = _in_fold(files, folds, fold) if folds else _by_share(files, eval_share)
+    found = [*zip(files, are_held_out)]
+    return [file for file, is_held_out in found if not is_held_out], [file for file, is_held_out in found if is_held_out]
 
 
 def _by_share(files, share):
-    """Returns (rest, held out): holds out the files of each class whose position is below the share, at least one, not all."""
+    """Whether each file is held out: those of each class whose position is below the share, at least one, not all."""
     by_class = collections.defaultdict(list)
     for file in files:
         by_class[file.label].append(file)
@@ -226,14 +223,13 @@ def _by_share(files, share):
     for members in by_class.values():
         count = sum(file.position < share for file in members)
         held_out.update(members[: min(max(count, 1), len(members) - 1)])
-    return [file for file in files if file not in held_out], [file for file in files if file in held_out]
+    return [file in held_out for file in files]
 
 
 def _in_fold(files, folds, fold):
-    """Returns (rest, held out): holds out a fold of the files of each class, in the order of their positions."""
+    """Whether each file is held out: a fold of those of each class, in the order of their positions."""
     labels = np.array([file.label for file in files])
-    found = folds_of.stratified(np.arange(len(files)), labels, folds) == fold - 1
-    return [file for file, is_in in zip(files, found) if not is_in], [file for file, is_in in zip(files, found) if is_in]
+    return folds_of.stratified(np.arange(len(files)), labels, folds) == fold - 1
 
 
 def _files(root, split, names, class_names, suffixes, ignored):

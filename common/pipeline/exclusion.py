@@ -162,13 +162,12 @@ def _check_held_out(source, others):
         if not others:
             tf.logging.warning('exclude=%s: %d rows are of the split eval, which stays as it is.', source.params.exclude, count)
     for row, place in others:
-        if missing := [name for name, text in place if not text]:
-            raise _error(
-                row, source, f'has no {missing[0]}, by which the records of --dataset={source.params.dataset} are known'
-            )
-        raise _error(
-            row, source, f'{_shown(place)} is not in the split {source.params.train_split}: was it made with other data?'
-        )
+        missing = next((name for name, text in place if not text), None)
+        if missing is None:
+            text = f'{_shown(place)} is not in the split {source.params.train_split}: was it made with other data?'
+        else:
+            text = f'has no {missing}, by which the records of --dataset={source.params.dataset} are known'
+        raise _error(row, source, text)
 
 
 def _numbered(source, split) -> tuple[dict[Place, int], np.ndarray]:
