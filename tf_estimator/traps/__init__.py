@@ -1,43 +1,31 @@
 """Estimator's silent traps: it now says at WARNING what went unsaid, or does what the program meant."""
 
+import importlib
+
 from tf_estimator import refusals
-from tf_estimator.traps import (
-    best,
-    best_checkpoint,
-    by_steps,
-    early_stopping,
-    evaluation,
-    kept_evaluation,
-    memory,
-    optimizers,
-    prediction,
-    saving,
-    servers,
-    training,
-    weights,
-)
+from tf_estimator.traps import best_checkpoint
 
 from tensorflow_estimator.python.estimator.api._v1 import estimator as v1
 from tensorflow_estimator.python.estimator.api._v2 import estimator as v2
 
 _FORESTS = 'TensorFlow has dropped it; the package tensorflow_decision_forests has gradient boosted trees.'
 
-# Once, when this package is imported; memory first, so that the others see only a program's hooks.
-for _module in (
-    memory,
-    training,
-    optimizers,
-    early_stopping,
-    evaluation,
-    weights,
-    best,
-    saving,
-    servers,
-    by_steps,
-    prediction,
-    kept_evaluation,
+# Each mends something when it is imported; memory first, so that the others see only a program's hooks.
+for _name in (
+    'memory',
+    'training',
+    'optimizers',
+    'early_stopping',
+    'evaluation',
+    'weights',
+    'best',
+    'saving',
+    'servers',
+    'by_steps',
+    'prediction',
+    'kept_evaluation',
 ):
-    _module.mend()
+    importlib.import_module(f'{__name__}.{_name}')
 for _api in (v1, v2):
     _api.BestCheckpointExporter = best_checkpoint.BestCheckpointExporter
     for _name in ('BoostedTreesClassifier', 'BoostedTreesEstimator', 'BoostedTreesRegressor'):

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 import contextlib
-import functools
 import os
 from typing import Any
 
 from tf_estimator import json_files
+from tf_estimator.traps.mending import around
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -15,33 +15,25 @@ from tensorflow_estimator.python.estimator import exporter
 _RESULT = 'assets.extra/eval_result.json'  # Of each export: SavedModels have this folder for files of programs.
 
 
-def mend() -> None:
-    exporter.BestExporter.export = _export(exporter.BestExporter.export)
-
-
 def write_result(path: str, result: Mapping[str, Any]) -> None:
     """Writes the numbers and arrays of an evaluation as JSON."""
     json_files.write(path, {name: np.asarray(value).tolist() for name, value in result.items() if not isinstance(value, bytes)})
 
 
-def _export(export):
+@around(exporter.BestExporter, 'export')
+def _export(export, self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
     """Makes a BestExporter compare with what it has exported, rather than export its first evaluation in any case."""
-
-    @functools.wraps(export)
-    def remembering(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-        if self._model_dir != estimator.model_dir:
-            self._model_dir = estimator.model_dir
-            self._best_eval_result = _find_best(self, export_path, eval_result)
-            self._has_exported = self._best_eval_result is not None
-        exported = export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
-        directory = tf.compat.as_str_any(exported or '')
-        if directory and tf.io.gfile.isdir(directory):
-            path = os.path.join(directory, _RESULT)
-            tf.io.gfile.makedirs(os.path.dirname(path))
-            write_result(path, eval_result)
-        return exported
-
-    return remembering
+    if self._model_dir != estimator.model_dir:
+        self._model_dir = estimator.model_dir
+        self._best_eval_result = _find_best(self, export_path, eval_result)
+        self._has_exported = self._best_eval_result is not None
+    exported = export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
+    directory = tf.compat.as_str_any(exported or '')
+    if directory and tf.io.gfile.isdir(directory):
+        path = os.path.join(directory, _RESULT)
+        tf.io.gfile.makedirs(os.path.dirname(path))
+        write_result(path, eval_result)
+    return exported
 
 
 def _find_best(best_exporter, export_path, eval_result):

@@ -4,18 +4,12 @@ import functools
 import inspect
 import time
 
+from tf_estimator.traps.mending import around
+
 import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import training
 
 _POLL_SECONDS = 1
-
-
-def mend() -> None:
-    Spec, executor = training.EvalSpec, training._TrainingExecutor
-    Spec.every_steps = None
-    Spec.__new__ = staticmethod(_new(Spec.__new__))
-    Spec._replace = _replace(Spec._replace)
-    executor._execute_evaluator_once = _execute_once(executor._execute_evaluator_once)
 
 
 def is_due(step: int, last: int, every_steps: int) -> bool:
@@ -36,7 +30,9 @@ class Timer(tf.train.SecondOrStepTimer):
         return is_due(step, self.first_step if last is None else last, self._every_steps)
 
 
-def _new(new):
+def _with_steps(new):
+    """Returns EvalSpec.__new__ with the argument every_steps, also in its signature, which is an attribute of the result."""
+
     @functools.wraps(new)
     def with_steps(cls, *args, every_steps=None, **kwargs):
         if every_steps is not None and every_steps < 1:
@@ -51,27 +47,24 @@ def _new(new):
     return with_steps
 
 
-def _replace(replace):
-    @functools.wraps(replace)
-    def replaced(self, **fields):
-        every_steps = fields.pop('every_steps', self.every_steps)
-        spec = replace(self, **fields)
-        spec.every_steps = every_steps
-        return spec
-
-    return replaced
+training.EvalSpec.every_steps = None
+training.EvalSpec.__new__ = staticmethod(_with_steps(training.EvalSpec.__new__))
 
 
-def _execute_once(execute):
+@around(training.EvalSpec, '_replace')
+def _replace(replace, self, **fields):
+    every_steps = fields.pop('every_steps', self.every_steps)
+    spec = replace(self, **fields)
+    spec.every_steps = every_steps
+    return spec
+
+
+@around(training._TrainingExecutor, '_execute_evaluator_once')
+def _execute_once(execute, self, evaluator, listener, throttle_secs):
     """Makes the evaluator's process wait for a checkpoint that is due."""
-
-    @functools.wraps(execute)
-    def at_steps(self, evaluator, listener, throttle_secs):
-        if not self._eval_spec.every_steps:
-            return execute(self, evaluator, listener, throttle_secs)
-        if evaluator.is_due():
-            return execute(self, evaluator, listener, _POLL_SECONDS)
-        time.sleep(_POLL_SECONDS)
-        return training._EvalResult(training._EvalStatus.NO_NEW_CHECKPOINT), False
-
-    return at_steps
+    if not self._eval_spec.every_steps:
+        return execute(self, evaluator, listener, throttle_secs)
+    if evaluator.is_due():
+        return execute(self, evaluator, listener, _POLL_SECONDS)
+    time.sleep(_POLL_SECONDS)
+    return training._EvalResult(training._EvalStatus.NO_NEW_CHECKPOINT), False

@@ -1,23 +1,13 @@
 """Evaluations that are empty, that nobody sees or that are several, and the export at the end of a training."""
 
-import functools
-
 from tf_estimator.traps import by_steps
 from tf_estimator.traps.early_stopping import STOP
 from tf_estimator.traps.log import warn
+from tf_estimator.traps.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import estimator as estimators
 from tensorflow_estimator.python.estimator import exporter, training
-
-
-def mend() -> None:
-    Estimator, executor = estimators.Estimator, training._TrainingExecutor
-    Estimator._actual_eval = _evaluate(Estimator._actual_eval)
-    _mend_listener(training._NewCheckpointListenerForEvaluate)
-    executor.__init__ = _with_several(executor.__init__)
-    training._assert_eval_spec = _check_specs(training._assert_eval_spec)
-    executor._Evaluator = _Evaluator
 
 
 class Count(tf.train.SessionRunHook):
@@ -33,12 +23,9 @@ class Count(tf.train.SessionRunHook):
             raise ValueError('The evaluation input is empty: there is nothing to evaluate')
 
 
-def _evaluate(actual_eval):
-    @functools.wraps(actual_eval)
-    def evaluate(self, input_fn, strategy=None, steps=None, hooks=None, checkpoint_path=None, name=None):
-        return actual_eval(self, input_fn, strategy, steps, [Count(), *(hooks or ())], checkpoint_path, name)
-
-    return evaluate
+@around(estimators.Estimator, '_actual_eval')
+def _evaluate(actual_eval, self, input_fn, strategy=None, steps=None, hooks=None, checkpoint_path=None, name=None):
+    return actual_eval(self, input_fn, strategy, steps, [Count(), *(hooks or ())], checkpoint_path, name)
 
 
 class _Specs(training.EvalSpec):
@@ -47,31 +34,26 @@ class _Specs(training.EvalSpec):
     others: tuple[training.EvalSpec, ...] = ()
 
 
-def _check_specs(check):
-    def check_each(spec):
-        specs = spec if isinstance(spec, list) and spec else [spec]
-        for each in specs:
-            check(each)
-        if len(specs) == 1:
-            return
-        exporters = [exporter.name for each in specs for exporter in each.exporters]
-        for kind, names in (('EvalSpecs', [each.name for each in specs]), ('exporters', exporters)):
-            if len({*names}) < len(names):
-                raise ValueError(f'Each of several {kind} needs a name of its own, not {names}')
-
-    return check_each
+@around(training, '_assert_eval_spec')
+def _check_specs(check, spec):
+    specs = spec if isinstance(spec, list) and spec else [spec]
+    for each in specs:
+        check(each)
+    if len(specs) == 1:
+        return
+    exporters = [exporter.name for each in specs for exporter in each.exporters]
+    for kind, names in (('EvalSpecs', [each.name for each in specs]), ('exporters', exporters)):
+        if len({*names}) < len(names):
+            raise ValueError(f'Each of several {kind} needs a name of its own, not {names}')
 
 
-def _with_several(init):
-    @functools.wraps(init)
-    def initialized(self, estimator, train_spec, eval_spec, *args, **kwargs):
-        if isinstance(eval_spec, list):
-            first, *others = eval_spec
-            eval_spec = _Specs._make(first)
-            eval_spec.others, eval_spec.every_steps = tuple(others), first.every_steps
-        init(self, estimator, train_spec, eval_spec, *args, **kwargs)
-
-    return initialized
+@around(training._TrainingExecutor, '__init__')
+def _with_several(init, self, estimator, train_spec, eval_spec, *args, **kwargs):
+    if isinstance(eval_spec, list):
+        first, *others = eval_spec
+        eval_spec = _Specs._make(first)
+        eval_spec.others, eval_spec.every_steps = tuple(others), first.every_steps
+    init(self, estimator, train_spec, eval_spec, *args, **kwargs)
 
 
 class _Evaluator(training._TrainingExecutor._Evaluator):  # type: ignore[name-defined]
@@ -116,38 +98,42 @@ class _Evaluator(training._TrainingExecutor._Evaluator):  # type: ignore[name-de
                 evaluator._eval_spec = spec
 
 
-def _mend_listener(listener):
+training._TrainingExecutor._Evaluator = _Evaluator
+_Listener = training._NewCheckpointListenerForEvaluate
+
+
+@around(_Listener, 'begin')
+def _begin(begin, self):
+    begin(self)
+    if isinstance(self._evaluator, _Evaluator) and self._evaluator.every_steps:
+        self._timer = by_steps.Timer(self._evaluator.every_steps)
+    self._saved = self._evaluated = 0
+
+
+@around(_Listener, 'after_save')
+def _count(after_save, self, session, global_step_value):
+    if self._is_first_run and isinstance(self._timer, by_steps.Timer):
+        self._timer.first_step = global_step_value
+    self._saved += not self._is_first_run
+    last = self._timer.last_triggered_step()
+    result = after_save(self, session, global_step_value)
+    self._evaluated += self._timer.last_triggered_step() != last
+    return result
+
+
+@around(_Listener, 'end')
+def _export(end, self, session, global_step_value):
     """Exports at the end of any training, and says that early stopping misses evaluations."""
-    begin, after_save, end = listener.begin, listener.after_save, listener.end
-
-    def counting_begin(self):
-        begin(self)
-        if isinstance(self._evaluator, _Evaluator) and self._evaluator.every_steps:
-            self._timer = by_steps.Timer(self._evaluator.every_steps)
-        self._saved = self._evaluated = 0
-
-    def counting_after_save(self, session, global_step_value):
-        if self._is_first_run and isinstance(self._timer, by_steps.Timer):
-            self._timer.first_step = global_step_value
-        self._saved += not self._is_first_run
-        last = self._timer.last_triggered_step()
-        result = after_save(self, session, global_step_value)
-        self._evaluated += self._timer.last_triggered_step() != last
-        return result
-
-    def exporting_end(self, session, global_step_value):
-        missed, every = self._saved - self._evaluated, f'{self._eval_throttle_secs} seconds'
-        if isinstance(self._timer, by_steps.Timer):
-            every = f'{self._evaluator.every_steps} steps'
-        if missed > 0 and session and any(op.name == STOP for op in session.graph.get_operations()):
-            warn(
-                'Early stopping has not seen %d of %d checkpoints, as they are evaluated every %s at most. '
-                'EvalSpec(throttle_secs=0) evaluates each.',
-                missed,
-                self._saved,
-                every,
-            )
-        end(self, session, global_step_value)
-        self._evaluator.export_final(global_step_value)
-
-    listener.begin, listener.after_save, listener.end = counting_begin, counting_after_save, exporting_end
+    missed, every = self._saved - self._evaluated, f'{self._eval_throttle_secs} seconds'
+    if isinstance(self._timer, by_steps.Timer):
+        every = f'{self._evaluator.every_steps} steps'
+    if missed > 0 and session and any(op.name == STOP for op in session.graph.get_operations()):
+        warn(
+            'Early stopping has not seen %d of %d checkpoints, as they are evaluated every %s at most. '
+            'EvalSpec(throttle_secs=0) evaluates each.',
+            missed,
+            self._saved,
+            every,
+        )
+    end(self, session, global_step_value)
+    self._evaluator.export_final(global_step_value)

@@ -1,10 +1,10 @@
 """evaluate() keeps its graph while it is called again with the same model, and with inputs alike, for any checkpoint."""
 
-import functools
 import time
 
 from tf_estimator.traps import kept, memory
 from tf_estimator.traps.evaluation import Count
+from tf_estimator.traps.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context
@@ -14,23 +14,15 @@ from tensorflow_estimator.python.estimator import estimator as estimators
 _EVAL = tf.estimator.ModeKeys.EVAL
 
 
-def mend() -> None:
-    Estimator = estimators.Estimator
-    Estimator._actual_eval = _actual_eval(Estimator._actual_eval)
-
-
-def _actual_eval(actual_eval):
-    @functools.wraps(actual_eval)
-    def keeping(self, input_fn, strategy=None, steps=None, hooks=None, checkpoint_path=None, name=None):
-        checkpoint = checkpoint_path or self.latest_checkpoint()
-        is_plain = strategy or hooks or not checkpoint or self._config.evaluation_master
-        keep = vars(self).setdefault('_kept_evaluation', kept.Kept()).again(None if is_plain else kept.situation(self))
-        if keep is None:
-            return actual_eval(self, input_fn, strategy, steps, hooks, checkpoint_path, name)
-        with context.graph_mode():
-            return _evaluate(self, keep, input_fn, steps, checkpoint, self.eval_dir(name))
-
-    return keeping
+@around(estimators.Estimator, '_actual_eval')
+def _actual_eval(actual_eval, self, input_fn, strategy=None, steps=None, hooks=None, checkpoint_path=None, name=None):
+    checkpoint = checkpoint_path or self.latest_checkpoint()
+    is_plain = strategy or hooks or not checkpoint or self._config.evaluation_master
+    keep = vars(self).setdefault('_kept_evaluation', kept.Kept()).again(None if is_plain else kept.situation(self))
+    if keep is None:
+        return actual_eval(self, input_fn, strategy, steps, hooks, checkpoint_path, name)
+    with context.graph_mode():
+        return _evaluate(self, keep, input_fn, steps, checkpoint, self.eval_dir(name))
 
 
 class _Model:

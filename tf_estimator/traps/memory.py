@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 import contextlib
-import functools
 from typing import Any
 import weakref
+
+from tf_estimator.traps.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import ops
@@ -13,49 +14,29 @@ from tensorflow_estimator.python.estimator import estimator as estimators
 _optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # That have applied gradients.
 
 
-def mend() -> None:
-    Estimator = estimators.Estimator
-    Estimator._train_model = _train_model(Estimator._train_model)
-    Estimator._actual_eval = _evaluate(Estimator._actual_eval)
-    Estimator.predict = _predict(Estimator.predict)
-    tf.train.Optimizer.apply_gradients = _apply_gradients(tf.train.Optimizer.apply_gradients)
+@around(estimators.Estimator, '_train_model')
+def _train_model(train_model, self, input_fn, hooks, saving_listeners):
+    with _forgetting() as hook:
+        return train_model(self, input_fn, [hook, *hooks], saving_listeners)
 
 
-def _train_model(train_model):
-    @functools.wraps(train_model)
-    def forgetting(self, input_fn, hooks, saving_listeners):
-        with _forgetting() as hook:
-            return train_model(self, input_fn, [hook, *hooks], saving_listeners)
-
-    return forgetting
+@around(estimators.Estimator, '_actual_eval')
+def _evaluate(actual_eval, self, input_fn, strategy=None, steps=None, hooks=None, checkpoint_path=None, name=None):
+    with _forgetting() as hook:
+        return actual_eval(self, input_fn, strategy, steps, [*(hooks or ()), hook], checkpoint_path, name)
 
 
-def _evaluate(actual_eval):
-    @functools.wraps(actual_eval)
-    def forgetting(self, input_fn, strategy=None, steps=None, hooks=None, checkpoint_path=None, name=None):
-        with _forgetting() as hook:
-            return actual_eval(self, input_fn, strategy, steps, [*(hooks or ()), hook], checkpoint_path, name)
-
-    return forgetting
+@around(estimators.Estimator, 'predict')
+def _predict(predict, self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
+    with _forgetting() as hook:
+        yield from predict(self, input_fn, predict_keys, [*(hooks or ()), hook], checkpoint_path, yield_single_examples)
 
 
-def _predict(predict):
-    @functools.wraps(predict)
-    def forgetting(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
-        with _forgetting() as hook:
-            yield from predict(self, input_fn, predict_keys, [*(hooks or ()), hook], checkpoint_path, yield_single_examples)
-
-    return forgetting
-
-
-def _apply_gradients(apply_gradients):
-    @functools.wraps(apply_gradients)
-    def applied(self, *args, **kwargs):
-        with contextlib.suppress(TypeError):  # A class may have no hash.
-            _optimizers.add(self)
-        return apply_gradients(self, *args, **kwargs)
-
-    return applied
+@around(tf.train.Optimizer, 'apply_gradients')
+def _apply_gradients(apply_gradients, self, *args, **kwargs):
+    with contextlib.suppress(TypeError):  # A class may have no hash.
+        _optimizers.add(self)
+    return apply_gradients(self, *args, **kwargs)
 
 
 class _Graph(tf.train.SessionRunHook):

@@ -3,25 +3,19 @@
 import functools
 import sys
 
+from tf_estimator.traps.mending import around
+
 import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import estimator as estimators
 
 _KERAS = 'tf_keras.src.optimizers.optimizer', 'keras.src.optimizers.optimizer'
 
 
-def mend() -> None:
-    Estimator = estimators.Estimator
-    Estimator._call_model_fn = _call_model_fn(Estimator._call_model_fn)
-
-
-def _call_model_fn(call_model_fn):
-    @functools.wraps(call_model_fn)
-    def called(self, features, labels, mode, config):
-        for module in filter(None, map(sys.modules.get, _KERAS)):
-            _refuse_in_graphs(module.Optimizer)  # Once it is loaded.
-        return call_model_fn(self, features, labels, mode, config)
-
-    return called
+@around(estimators.Estimator, '_call_model_fn')
+def _call_model_fn(call_model_fn, self, features, labels, mode, config):
+    for module in filter(None, map(sys.modules.get, _KERAS)):
+        _refuse_in_graphs(module.Optimizer)  # Once it is loaded.
+    return call_model_fn(self, features, labels, mode, config)
 
 
 @functools.cache

@@ -1,20 +1,13 @@
 """predict() keeps its graph and session while it is called again with the same model and checkpoint, and with inputs alike."""
 
-import functools
-
 from tf_estimator.traps import kept, memory
+from tf_estimator.traps.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context
 from tensorflow_estimator.python.estimator import estimator as estimators
 
 _PREDICT = tf.estimator.ModeKeys.PREDICT
-
-
-def mend() -> None:
-    Estimator = estimators.Estimator
-    Estimator.predict = _predict(Estimator.predict)
-    Estimator.train = _train(Estimator.train)
 
 
 class _Model:
@@ -31,28 +24,22 @@ class _Model:
         return self._session.run(self.predictions, dict(zip(self._inputs, values)))
 
 
-def _train(train):
-    @functools.wraps(train)
-    def forgetting(self, *args, **kwargs):
-        vars(self).pop('_kept_prediction', None)  # Its weights need memory, and will not be the latest.
-        return train(self, *args, **kwargs)
-
-    return forgetting
+@around(estimators.Estimator, 'train')
+def _train(train, self, *args, **kwargs):
+    vars(self).pop('_kept_prediction', None)  # Its weights need memory, and will not be the latest.
+    return train(self, *args, **kwargs)
 
 
-def _predict(predict):
-    @functools.wraps(predict)
-    def keeping(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
-        checkpoint = checkpoint_path or self.latest_checkpoint()
-        situation = None if hooks or self._config.master else _situation(self, checkpoint, predict_keys)
-        keep = vars(self).setdefault('_kept_prediction', kept.Kept()).again(situation)
-        if keep is None:
-            yield from predict(self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples)
-        else:
-            for batch in _batches(self, keep, input_fn, predict_keys, checkpoint):
-                yield from _examples(self, batch) if yield_single_examples else [batch]
-
-    return keeping
+@around(estimators.Estimator, 'predict')
+def _predict(predict, self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
+    checkpoint = checkpoint_path or self.latest_checkpoint()
+    situation = None if hooks or self._config.master else _situation(self, checkpoint, predict_keys)
+    keep = vars(self).setdefault('_kept_prediction', kept.Kept()).again(situation)
+    if keep is None:
+        yield from predict(self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples)
+    else:
+        for batch in _batches(self, keep, input_fn, predict_keys, checkpoint):
+            yield from _examples(self, batch) if yield_single_examples else [batch]
 
 
 def _situation(estimator, checkpoint, predict_keys):

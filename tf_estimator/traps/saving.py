@@ -1,6 +1,6 @@
 """The checkpoint that a training restores, which it does not write again over itself: a full disk or a kill could lose it."""
 
-import functools
+from tf_estimator.traps.mending import around
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -9,34 +9,23 @@ from tensorflow.python.framework import tensor_util
 _LIMIT = 2**31  # Bytes of a checkpoint that are read into memory and compared; a larger one is written again.
 
 
-def mend() -> None:
-    Hook = tf.train.CheckpointSaverHook
-    Hook._creates_session = False
-    Hook.after_create_session = _after_create_session(Hook.after_create_session)
-    Hook._get_saver = _get_saver(Hook._get_saver)
+tf.train.CheckpointSaverHook._creates_session = False
 
 
-def _after_create_session(after_create_session):
-    @functools.wraps(after_create_session)
-    def created(self, session, coord):
-        self._creates_session = True
-        try:
-            after_create_session(self, session, coord)
-        finally:
-            self._creates_session = False
-
-    return created
+@around(tf.train.CheckpointSaverHook, 'after_create_session')
+def _after_create_session(after_create_session, self, session, coord):
+    self._creates_session = True
+    try:
+        after_create_session(self, session, coord)
+    finally:
+        self._creates_session = False
 
 
-def _get_saver(get_saver):
-    @functools.wraps(get_saver)
-    def careful_at_start(self):
-        saver = get_saver(self)
-        return (
-            _CarefulSaver(saver, self._checkpoint_dir) if self._creates_session and isinstance(saver, tf.train.Saver) else saver
-        )
-
-    return careful_at_start
+@around(tf.train.CheckpointSaverHook, '_get_saver')
+def _get_saver(get_saver, self):
+    saver = get_saver(self)
+    is_careful = self._creates_session and isinstance(saver, tf.train.Saver)
+    return _CarefulSaver(saver, self._checkpoint_dir) if is_careful else saver
 
 
 class _CarefulSaver:

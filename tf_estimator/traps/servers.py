@@ -1,10 +1,11 @@
 """The servers of a cluster's tasks: they take the whole session_config, and parameter servers end with the training."""
 
 import contextlib
-import functools
 import socket
 import sys
 import time
+
+from tf_estimator.traps.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.training import server_lib
@@ -14,49 +15,35 @@ from tensorflow_estimator.python.estimator import training
 _POLL_SECONDS = 1
 
 
-def mend() -> None:
-    executor = training._TrainingExecutor
-    executor._start_std_server = _start_server(executor._start_std_server)
-    executor.run_ps = _serve
-    estimators.Estimator.train = _train(estimators.Estimator.train)
+@around(training._TrainingExecutor, '_start_std_server')
+def _start_server(start, self, config):
+    is_whole = config.cluster_spec and config.master and config.task_type and config.task_id is not None
+    if not is_whole or config.session_config is None:
+        return start(self, config)
+    options = tf.ConfigProto()
+    options.CopyFrom(config.session_config)
+    del options.device_filters[:]  # They are for sessions.
+    tf.logging.info('Start Tensorflow server.')
+    server = server_lib.Server(
+        config.cluster_spec,
+        job_name=config.task_type,
+        task_index=config.task_id,
+        config=options,
+        protocol=config.protocol,
+        start=False,
+    )
+    server.start()
+    return server
 
 
-def _start_server(start):
-    @functools.wraps(start)
-    def started(self, config):
-        is_whole = config.cluster_spec and config.master and config.task_type and config.task_id is not None
-        if not is_whole or config.session_config is None:
-            return start(self, config)
-        options = tf.ConfigProto()
-        options.CopyFrom(config.session_config)
-        del options.device_filters[:]  # They are for sessions.
-        tf.logging.info('Start Tensorflow server.')
-        server = server_lib.Server(
-            config.cluster_spec,
-            job_name=config.task_type,
-            task_index=config.task_id,
-            config=options,
-            protocol=config.protocol,
-            start=False,
-        )
-        server.start()
-        return server
-
-    return started
-
-
-def _train(train):
+@around(estimators.Estimator, 'train')
+def _train(train, self, *args, **kwargs):
     """Tells the parameter servers when the training of this task has ended."""
-
-    @functools.wraps(train)
-    def telling(self, *args, **kwargs):
-        result = train(self, *args, **kwargs)
-        config = self.config
-        if config.master and config.cluster_spec and config.num_ps_replicas:
-            _tell(config)
-        return result
-
-    return telling
+    result = train(self, *args, **kwargs)
+    config = self.config
+    if config.master and config.cluster_spec and config.num_ps_replicas:
+        _tell(config)
+    return result
 
 
 def _queue(index):
@@ -75,7 +62,8 @@ def _tell(config):
         session.run([_queue(index).enqueue(name) for index in reached])
 
 
-def _serve(self):
+@around(training._TrainingExecutor, 'run_ps')
+def _serve(unused_run_ps, self):
     """Runs a parameter server until all tasks that train have ended, and their processes, too; then exits."""
     config = self._estimator.config
     server = self._start_std_server(config)

@@ -1,31 +1,20 @@
 """Training that ends before anybody expects it, and TPUEstimators without a TPU."""
 
-import functools
-
 from tf_estimator.traps.log import warn
+from tf_estimator.traps.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import estimator as estimators
 from tensorflow_estimator.python.estimator.tpu.tpu_estimator import TPUEstimator
 
 
-def mend() -> None:
-    Estimator = estimators.Estimator
-    Estimator.train = _train(Estimator.train)
-    Estimator._train_model = _train_model(Estimator._train_model)
-    TPUEstimator.__init__ = _for_cpu(TPUEstimator.__init__)
-
-
-def _train(train):
-    @functools.wraps(train)
-    def warning(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
-        if max_steps is not None and max_steps > 0:
-            directory, step = self.model_dir, estimators._load_global_step_from_checkpoint_dir(self.model_dir)
-            if step >= max_steps:
-                warn('%s is at step %d: nothing is trained up to max_steps=%d. Raise it to go on.', directory, step, max_steps)
-        return train(self, input_fn, hooks, steps, max_steps, saving_listeners)
-
-    return warning
+@around(estimators.Estimator, 'train')
+def _train(train, self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
+    if max_steps is not None and max_steps > 0:
+        directory, step = self.model_dir, estimators._load_global_step_from_checkpoint_dir(self.model_dir)
+        if step >= max_steps:
+            warn('%s is at step %d: nothing is trained up to max_steps=%d. Raise it to go on.', directory, step, max_steps)
+    return train(self, input_fn, hooks, steps, max_steps, saving_listeners)
 
 
 class _Watch(tf.train.SessionRunHook):
@@ -53,22 +42,15 @@ class _Watch(tf.train.SessionRunHook):
             warn('The training input has ended at step %d, and so has the training. Dataset.repeat() goes on.', step)
 
 
-def _train_model(train_model):
-    @functools.wraps(train_model)
-    def watched(self, input_fn, hooks, saving_listeners):
-        # The last step of other tasks ends so, too, when the chief stops.
-        return train_model(self, input_fn, [_Watch(), *hooks] if self.config.is_chief else hooks, saving_listeners)
-
-    return watched
+@around(estimators.Estimator, '_train_model')
+def _train_model(train_model, self, input_fn, hooks, saving_listeners):
+    # The last step of other tasks ends so, too, when the chief stops.
+    return train_model(self, input_fn, [_Watch(), *hooks] if self.config.is_chief else hooks, saving_listeners)
 
 
-def _for_cpu(init):
+@around(TPUEstimator, '__init__')
+def _for_cpu(init, self, *args, **kwargs):
     """Makes a TPUEstimator without a TPU export no graph for one, unless that is asked for."""
-
-    @functools.wraps(init)
-    def initialized(self, *args, **kwargs):
-        if kwargs.get('use_tpu') is False:
-            kwargs.setdefault('export_to_tpu', False)
-        init(self, *args, **kwargs)
-
-    return initialized
+    if kwargs.get('use_tpu') is False:
+        kwargs.setdefault('export_to_tpu', False)
+    init(self, *args, **kwargs)

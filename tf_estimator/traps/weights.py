@@ -1,9 +1,9 @@
 """Predictions and warm starts with weights that nobody has trained."""
 
-import functools
 import weakref
 
 from tf_estimator.traps.log import warn
+from tf_estimator.traps.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.training import checkpoint_utils, warm_starting_util
@@ -12,13 +12,6 @@ from tensorflow_estimator.python.estimator import estimator as estimators
 # Of the graphs of predictions: whether the model sets its weights, and whether it has hooks.
 _facts: weakref.WeakKeyDictionary[tf.Graph, tuple[bool, bool]] = weakref.WeakKeyDictionary()
 _SETTING = {'Assign', 'AssignVariableOp', 'RestoreV2'}  # Types of ops.
-
-
-def mend() -> None:
-    Estimator = estimators.Estimator
-    Estimator.predict = _predict(Estimator.predict)
-    Estimator._call_model_fn = _call_model_fn(Estimator._call_model_fn)
-    warm_starting_util.checkpoint_utils = _TolerantUtils()
 
 
 class _NeedsWeights(tf.train.SessionRunHook):
@@ -54,29 +47,23 @@ def _is_random(variable):
     return any('Random' in op.type or 'Normal' in op.type for op in seen)
 
 
-def _predict(predict):
-    @functools.wraps(predict)
-    def checked(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
-        if not checkpoint_path and not self.latest_checkpoint():
-            hooks = [*(hooks or ()), _NeedsWeights(self.model_dir, bool(hooks))]
-        yield from predict(self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples)
-
-    return checked
+@around(estimators.Estimator, 'predict')
+def _predict(predict, self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
+    if not checkpoint_path and not self.latest_checkpoint():
+        hooks = [*(hooks or ()), _NeedsWeights(self.model_dir, bool(hooks))]
+    yield from predict(self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples)
 
 
-def _call_model_fn(call_model_fn):
-    @functools.wraps(call_model_fn)
-    def called(self, features, labels, mode, config):
-        spec = call_model_fn(self, features, labels, mode, config)
-        if mode == tf.estimator.ModeKeys.PREDICT:
-            graph, scaffold = tf.get_default_graph(), spec.scaffold
-            own = (scaffold.init_fn, scaffold.init_op, scaffold.local_init_op, scaffold.init_feed_dict)
-            initializers = {variable.initializer for variable in [*tf.global_variables(), *tf.local_variables()]}
-            sets = any(op.type in _SETTING and op not in initializers for op in graph.get_operations())
-            _facts[graph] = sets or any(each is not None for each in own), bool(spec.prediction_hooks)
-        return spec
-
-    return called
+@around(estimators.Estimator, '_call_model_fn')
+def _call_model_fn(call_model_fn, self, features, labels, mode, config):
+    spec = call_model_fn(self, features, labels, mode, config)
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        graph, scaffold = tf.get_default_graph(), spec.scaffold
+        own = (scaffold.init_fn, scaffold.init_op, scaffold.local_init_op, scaffold.init_feed_dict)
+        initializers = {variable.initializer for variable in [*tf.global_variables(), *tf.local_variables()]}
+        sets = any(op.type in _SETTING and op not in initializers for op in graph.get_operations())
+        _facts[graph] = sets or any(each is not None for each in own), bool(spec.prediction_hooks)
+    return spec
 
 
 class _TolerantUtils:
@@ -94,3 +81,6 @@ class _TolerantUtils:
             warn('%s lacks %s: initialized, not warm-started.', checkpoint, ', '.join(sorted(new)))
             variables = {name: value for name, value in variables.items() if name not in new}
         checkpoint_utils.init_from_checkpoint(checkpoint, variables)
+
+
+warm_starting_util.checkpoint_utils = _TolerantUtils()
