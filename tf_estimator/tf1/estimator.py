@@ -1,97 +1,15 @@
 """tf.contrib.estimator: heads, and wrappers of Estimators and optimizers."""
 
-import logging
+import functools
 
 import tensorflow.compat.v1 as tf
-from tensorflow_estimator.python.estimator import head as heads
+from tensorflow_estimator.python.estimator.canned import head
 from tensorflow_estimator.python.estimator.extenders import add_metrics  # noqa: F401 - a name of this package
 
-_REDUCTIONS = {'weighted_sum': 'sum', 'weighted_sum_over_batch_size': 'sum_over_batch_size'}
-
-
-def binary_classification_head(
-    weight_column=None, thresholds=None, label_vocabulary=None, loss_reduction='sum_over_batch_size', loss_fn=None, name=None
-):
-    reduction = _REDUCTIONS.get(loss_reduction, loss_reduction)
-    return _Binary(weight_column, thresholds, label_vocabulary, reduction, loss_fn, name)
-
-
-def multi_class_head(
-    n_classes, weight_column=None, label_vocabulary=None, loss_reduction='sum_over_batch_size', loss_fn=None, name=None
-):
-    if n_classes <= 2:
-        raise ValueError(f'n_classes must be > 2: {n_classes}; use binary_classification_head for 2')
-    reduction = _REDUCTIONS.get(loss_reduction, loss_reduction)
-    return _MultiClass(n_classes, weight_column, label_vocabulary, reduction, loss_fn, name)
-
-
-def multi_label_head(
-    n_classes,
-    weight_column=None,
-    thresholds=None,
-    label_vocabulary=None,
-    loss_reduction='sum_over_batch_size',
-    loss_fn=None,
-    classes_for_class_based_metrics=None,
-    name=None,
-):
-    reduction = _REDUCTIONS.get(loss_reduction, loss_reduction)
-    options = (loss_fn, classes_for_class_based_metrics, name)
-    return _MultiLabel(n_classes, weight_column, thresholds, label_vocabulary, reduction, *options)
-
-
-def regression_head(
-    weight_column=None, label_dimension=1, loss_reduction='sum_over_batch_size', loss_fn=None, inverse_link_fn=None, name=None
-):
-    reduction = _REDUCTIONS.get(loss_reduction, loss_reduction)
-    return _Regression(label_dimension, weight_column, reduction, loss_fn, inverse_link_fn, name)
-
-
-def multi_head(heads, head_weights=None):
-    return _Multi(heads, head_weights)
-
-
-class _TakesOptimizer:
-    """A head of TensorFlow 2 that takes the optimizers of TensorFlow 1, and runs tf.GraphKeys.UPDATE_OPS."""
-
-    def create_estimator_spec(
-        self, features, mode, logits, labels=None, optimizer=None, train_op_fn=None, regularization_losses=None, **options
-    ):
-        if isinstance(optimizer, tf.train.Optimizer):
-            old = optimizer
-            optimizer, train_op_fn = None, lambda loss: old.minimize(loss, tf.train.get_or_create_global_step())
-        update_ops = options.pop('update_ops', None) or tf.get_collection(tf.GraphKeys.UPDATE_OPS)
-        return super().create_estimator_spec(  # type: ignore[misc]
-            features,
-            mode,
-            logits,
-            labels,
-            optimizer=optimizer,
-            train_op_fn=train_op_fn,
-            update_ops=update_ops or None,
-            regularization_losses=regularization_losses,
-            **options,
-        )
-
-
-class _Binary(_TakesOptimizer, heads.binary_class_head.BinaryClassHead):
-    pass
-
-
-class _MultiClass(_TakesOptimizer, heads.multi_class_head.MultiClassHead):
-    pass
-
-
-class _MultiLabel(_TakesOptimizer, heads.multi_label_head.MultiLabelHead):
-    pass
-
-
-class _Regression(_TakesOptimizer, heads.regression_head.RegressionHead):
-    pass
-
-
-class _Multi(_TakesOptimizer, heads.multi_head.MultiHead):
-    pass
+_MEAN = {'loss_reduction': tf.losses.Reduction.SUM_OVER_BATCH_SIZE}
+binary_classification_head = functools.partial(head._binary_logistic_head_with_sigmoid_cross_entropy_loss, **_MEAN)
+multi_class_head = functools.partial(head._multi_class_head_with_softmax_cross_entropy_loss, **_MEAN)
+regression_head = functools.partial(head._regression_head, **_MEAN)
 
 
 def forward_features(estimator, keys=None, sparse_default_values=None):
@@ -156,18 +74,3 @@ def clip_gradients_by_norm(optimizer, clip_norm):
             return getattr(optimizer, name)
 
     return Clipping(False, f'ClipByNorm{optimizer.get_name()}')
-
-
-def replicate_model_fn(model_fn, *unused_args, **unused_options):
-    """Returns the model_fn: the model runs on one device, which is said."""
-    logging.getLogger('tensorflow').warning(
-        'tf.contrib.estimator.replicate_model_fn: the model runs on one device; for several, use '
-        'RunConfig(train_distribute=tf.distribute.MirroredStrategy()).'
-    )
-    return model_fn
-
-
-def TowerOptimizer(optimizer_or_optimizer_fn):
-    """Returns the optimizer: see replicate_model_fn."""
-    is_optimizer = isinstance(optimizer_or_optimizer_fn, tf.train.Optimizer)
-    return optimizer_or_optimizer_fn if is_optimizer else optimizer_or_optimizer_fn()

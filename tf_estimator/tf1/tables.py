@@ -10,8 +10,8 @@ _SLIM = 'tf_slim'
 _TPU = ' '.join(
     [
         *(f'{_ESTIMATOR}.tpu.{name}' for name in ('tpu_estimator', 'tpu_config', 'tpu_context', 'error_handling', 'util')),
-        *(f'{_PYTHON}.tpu.{name}' for name in ('tpu', 'tpu_function', 'tpu_feed', 'tpu_optimizer', 'training_loop')),
-        *(f'{_PYTHON}.tpu.{name}' for name in ('bfloat16', 'tensor_tracer', 'ops.tpu_ops')),
+        *(f'{_PYTHON}.tpu.{name}' for name in ('tpu', 'tpu_function', 'tpu_feed', 'tpu_optimizer', 'tpu_replication')),
+        *(f'{_PYTHON}.tpu.{name}' for name in ('bfloat16', 'tensor_tracer', 'training_loop', 'ops.tpu_ops')),
     ]
 )
 _CONTRIB = {
@@ -37,6 +37,7 @@ _CONTRIB = {
     'hooks': f'{_V1}.train',
     'image': f'{_OWN}.image',
     'keras': f'{_V1}.keras {_V1}.keras.layers',
+    'keras.python.keras.layers': f'{_V1}.keras.layers',
     'layers': f'{_OWN}.layers {_SLIM}.layers {_SLIM}',
     'learn': f'{_OWN}.learn {_V1}.estimator',
     'legacy_seq2seq': f'{_OWN}.legacy_seq2seq',
@@ -46,7 +47,6 @@ _CONTRIB = {
     'losses': f'{_SLIM}.losses {_SLIM}.losses.metric_learning',
     'metrics': f'{_SLIM}.metrics {_V1}.metrics',
     'nn': f'{_V1}.nn',
-    'opt': f'{_OWN}.opt',
     'predictor': f'{_OWN}.predictor',
     'predictor.core_estimator_predictor': f'{_OWN}.predictor',
     'predictor.predictor': f'{_OWN}.predictor',
@@ -81,6 +81,7 @@ PACKAGES = {
     **{f'tensorflow.contrib.{name}': tuple(sources.split()) for name, sources in _CONTRIB.items()},
 }
 _NAMES = {
+    'autograph.convert': f'{_PYTHON}.autograph.impl.api.convert',
     'deprecated.audio_summary': f'{_V1}.summary.audio',
     'deprecated.histogram_summary': f'{_V1}.summary.histogram',
     'deprecated.image_summary': f'{_V1}.summary.image',
@@ -89,10 +90,14 @@ _NAMES = {
     'deprecated.scalar_summary': f'{_V1}.summary.scalar',
     'eager.run_test_in_graph_and_eager_modes': f'{_PYTHON}.framework.test_util.run_in_graph_and_eager_modes',
     'eager.Iterator': 'builtins.iter',
+    'eager.in_eager_mode': f'{_V1}.executing_eagerly',
     'eager.implicit_gradients': f'{_PYTHON}.eager.backprop.implicit_grad',
     'eager.implicit_value_and_gradients': f'{_PYTHON}.eager.backprop.implicit_val_and_grad',
+    'estimator.build_supervised_input_receiver_fn_from_input_fn': f'{_ESTIMATOR}.export.export.'
+    'build_supervised_input_receiver_fn_from_input_fn',
     'factorization.KMeansClustering': f'{_V1}.estimator.experimental.KMeans',
     'losses.metric_learning': f'{_SLIM}.losses.metric_learning',
+    'nn.nth_element': f'{_PYTHON}.ops.nn_ops.nth_element',
     'predictor.core_estimator_predictor.CoreEstimatorPredictor': f'{_OWN}.predictor.from_estimator',
     'predictor.saved_model_predictor.SavedModelPredictor': f'{_OWN}.predictor.from_saved_model',
     'rnn.python.ops.core_rnn_cell._linear': f'{_OWN}.rnn.linear',
