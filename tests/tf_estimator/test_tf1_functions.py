@@ -8,13 +8,15 @@ import struct
 import types
 
 import tf_estimator  # noqa: F401 - before TensorFlow
-from tf_estimator.tf1 import data, estimator, image, layers, learn, lookup, mnist, predictor
+from tf_estimator.tf1 import data, estimator, image, layers, lookup, mnist, predictor
 from tf_estimator.tf1.hparam import HParams
+from tf_estimator.tf1.modules import Package
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+learn = Package('tensorflow.contrib.learn')
 RANDOM = np.random.RandomState(2)
 
 
@@ -242,7 +244,7 @@ def test_mnist_is_read_from_its_files_in_batches_and_a_download_is_checked(tmp_p
         ):
             with gzip.open(tmp_path / name, 'wb') as file:
                 file.write(struct.pack(f'>{1 + array.ndim}i', magic, *array.shape) + array.tobytes())
-    found = mnist.input_data.read_data_sets(str(tmp_path), one_hot=True, validation_size=2)
+    found = mnist.read_data_sets(str(tmp_path), one_hot=True, validation_size=2)
     assert [split.num_examples for split in found] == [5, 2, 7]
     np.testing.assert_allclose(found.validation.images, images[:2].reshape(2, 4) / 255, rtol=1e-6)
     assert found.test.labels[3].tolist() == [0, 0, 0, 1, 0, 0, 0, 0, 0, 0]

@@ -1,13 +1,15 @@
 """tf.contrib.learn: Estimators of the model_fns of old, their configuration, and Experiments."""
 
 import tf_estimator  # noqa: F401 - before TensorFlow
-from tf_estimator.tf1 import layers, learn
+from tf_estimator.tf1 import layers
 from tf_estimator.tf1.learn import learners
+from tf_estimator.tf1.modules import Package
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+learn = Package('tensorflow.contrib.learn')
 X, Y = np.array([[1.0], [2.0], [4.0]]), np.array([3.0, 5.0, 9.0])
 
 

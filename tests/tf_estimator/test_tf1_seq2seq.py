@@ -2,7 +2,8 @@
 
 import itertools
 
-from tf_estimator.tf1 import legacy_seq2seq, seq2seq
+from tf_estimator.tf1 import legacy_seq2seq
+from tf_estimator.tf1.modules import Package
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.tf_estimator.test_tf1_rnn import evaluate
 
+seq2seq = Package('tensorflow.contrib.seq2seq')
 RANDOM = np.random.RandomState(1)
 IDS, END, START = 4, 3, 0
 TABLE = RANDOM.normal(size=[IDS, IDS]).astype(np.float32) * 2  # The scores of the next id, by the last one.

@@ -6,7 +6,6 @@ import hashlib
 import math
 import os
 import struct
-import types
 import urllib.request
 
 import numpy as np
@@ -130,6 +129,3 @@ def _read(path):
             raise ValueError(f'Invalid magic number {magic} in MNIST file: {path}')
         shape = [count, *struct.unpack('>ii', file.read(8)), 1] if magic == 2051 else [count]
         return np.frombuffer(file.read(), np.uint8).reshape(shape)
-
-
-input_data = types.SimpleNamespace(read_data_sets=read_data_sets, Datasets=Datasets, DataSet=DataSet)

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import operator
 import pkgutil
+import re
 import types
 from typing import Any
 
@@ -15,6 +16,7 @@ from tf_estimator.tf1 import tables
 
 VERSION = '1.15.5'  # The last release with these names.
 _V1 = 'tensorflow.compat.v1'
+_FOLDER = re.compile(r'\.python\.\w+(?=\.)')  # Of a package's files: tensorflow.contrib.learn.python.learn.datasets.
 
 
 class MissingPackage(AttributeError):
@@ -110,8 +112,9 @@ class Package(_Module):
 
     def _find(self, name):
         path = f'{self.__name__}.{name}'
-        if path in tables.PACKAGES:
-            return Package(path)
+        for known in (path, _FOLDER.sub('', path)):
+            if known in tables.PACKAGES:
+                return Package(known)
         if name == 'python' and self._sources or self.__name__.endswith('.python'):  # A folder.
             return Package(path, self._sources)
         if path in tables.NAMES:

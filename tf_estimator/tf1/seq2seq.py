@@ -2,22 +2,7 @@
 
 import collections
 
-from tf_estimator.tf1.attention import (  # noqa: F401 - names of this package
-    AttentionMechanism,
-    AttentionWrapper,
-    AttentionWrapperState,
-    BahdanauAttention,
-    LuongAttention,
-)
-from tf_estimator.tf1.beam_search import (  # noqa: F401
-    BeamSearchDecoder,
-    BeamSearchDecoderOutput,
-    BeamSearchDecoderState,
-    FinalBeamSearchDecoderOutput,
-    gather_tree,
-    tile_batch,
-)
-from tf_estimator.tf1.decoding import Decoder, dynamic_decode, embedding_function, transposed  # noqa: F401
+from tf_estimator.tf1.decoding import Decoder, embedding_function, transposed
 
 import tensorflow.compat.v1 as tf
 

@@ -3,6 +3,7 @@
 DISTRIBUTIONS = {'tf_slim': 'tf-slim', 'tensorflow_gan': 'tensorflow-gan', 'tensorflow_probability': 'tensorflow-probability'}
 
 _OWN = 'tf_estimator.tf1'
+_LEARN = f'{_OWN}.learn'
 _V1 = 'tensorflow.compat.v1'
 _ESTIMATOR = 'tensorflow_estimator.python.estimator'
 _PYTHON = 'tensorflow.python'
@@ -39,7 +40,17 @@ _CONTRIB = {
     'keras': f'{_V1}.keras {_V1}.keras.layers',
     'keras.python.keras.layers': f'{_V1}.keras.layers',
     'layers': f'{_OWN}.layers {_SLIM}.layers {_SLIM}',
-    'learn': f'{_OWN}.learn {_V1}.estimator',
+    'learn': f'{_LEARN}.learners {_LEARN}.experiments {_LEARN}.evaluation_metrics {_LEARN}.input_data {_V1}.estimator',
+    'learn.datasets': f'{_OWN}.mnist',
+    'learn.datasets.base': f'{_LEARN}.input_data {_OWN}.mnist',
+    'learn.datasets.mnist': f'{_OWN}.mnist',
+    'learn.io': f'{_OWN}.data',
+    'learn.learn_runner': f'{_LEARN}.experiments',
+    'learn.monitors': f'{_LEARN}.experiments',
+    'learn.preprocessing': f'{_LEARN}.vocabularies',
+    'learn.utils': f'{_LEARN}.experiments',
+    'learn.utils.input_fn_utils': f'{_LEARN}.input_data',
+    'learn.utils.saved_model_export_utils': f'{_LEARN}.experiments',
     'legacy_seq2seq': f'{_OWN}.legacy_seq2seq',
     'linalg': f'{_V1}.linalg',
     'lite': f'{_V1}.lite',
@@ -56,7 +67,7 @@ _CONTRIB = {
     'rnn': f'{_OWN}.rnn {_V1}.nn.rnn_cell {_V1}.nn',
     'rnn.python.ops.rnn_cell': f'{_OWN}.rnn {_V1}.nn.rnn_cell',  # Not the tf.nn.rnn_cell that tf.nn has.
     'saved_model': f'{_V1}.saved_model',
-    'seq2seq': f'{_OWN}.seq2seq',
+    'seq2seq': f'{_OWN}.seq2seq {_OWN}.attention {_OWN}.beam_search {_OWN}.decoding',
     'signal': f'{_V1}.signal',
     'slim': _SLIM,
     'slim.nets': f'{_SLIM}.nets',
@@ -67,7 +78,9 @@ _CONTRIB = {
     'tensorboard.plugins': '',
     'tensorboard.plugins.projector': 'tensorboard.plugins.projector',
     'tensorrt': f'{_PYTHON}.compiler.tensorrt.trt_convert',
-    'tfprof': f'{_OWN}.tfprof {_V1}.profiler',
+    'tfprof': f'{_V1}.profiler',
+    'tfprof.model_analyzer': f'{_OWN}.tfprof',
+    'tfprof.tfprof_logger': f'{_PYTHON}.profiler.tfprof_logger',
     'tpu': f'{_V1}.estimator.tpu {_V1}.tpu {_TPU}',
     'training': f'{_OWN}.hparam {_SLIM}.training.training {_SLIM}.training.evaluation {_V1}.train',
     'util': f'{_V1} {_PYTHON}.framework.tensor_util',
@@ -78,6 +91,7 @@ PACKAGES = {
     'tensorflow.examples': (),
     'tensorflow.examples.tutorials': (),
     'tensorflow.examples.tutorials.mnist': (f'{_OWN}.mnist',),
+    'tensorflow.examples.tutorials.mnist.input_data': (f'{_OWN}.mnist',),
     **{f'tensorflow.contrib.{name}': tuple(sources.split()) for name, sources in _CONTRIB.items()},
 }
 _NAMES = {

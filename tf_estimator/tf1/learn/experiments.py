@@ -68,6 +68,10 @@ def run(experiment_fn, output_dir=None, schedule=None, run_config=None, hparams=
     return getattr(experiment, schedule or 'train_and_evaluate')()
 
 
+def replace_monitors_with_hooks(monitors, estimator):
+    return list(monitors or ())
+
+
 def make_export_strategy(serving_input_fn, default_output_alternative_key=None, assets_extra=None, as_text=False, **options):
     """Returns an exporter of the latest models; serving_input_fn may return InputFnOps."""
 

@@ -31,45 +31,19 @@ def ModelFnOps(
 
 
 class RunConfig(tf.estimator.RunConfig):
-    """The settings of tf.contrib.learn; the cluster is that of TF_CONFIG."""
+    """The settings of tf.contrib.learn, and those of tf.estimator; the cluster is that of TF_CONFIG."""
 
     def __init__(
-        self,
-        master=None,
-        num_cores=0,
-        log_device_placement=False,
-        gpu_memory_fraction=1,
-        tf_random_seed=None,
-        save_summary_steps=100,
-        save_checkpoints_secs=600,
-        save_checkpoints_steps=None,
-        keep_checkpoint_max=5,
-        keep_checkpoint_every_n_hours=10000,
-        log_step_count_steps=100,
-        protocol=None,
-        evaluation_master='',
-        model_dir=None,
-        session_config=None,
+        self, master=None, num_cores=0, log_device_placement=False, gpu_memory_fraction=1, evaluation_master='', **options
     ):
-        if session_config is None and (num_cores or log_device_placement or gpu_memory_fraction != 1):
-            session_config = tf.ConfigProto(
+        if options.get('session_config') is None and (num_cores or log_device_placement or gpu_memory_fraction != 1):
+            options['session_config'] = tf.ConfigProto(
                 inter_op_parallelism_threads=num_cores,
                 intra_op_parallelism_threads=num_cores,
                 log_device_placement=log_device_placement,
                 gpu_options=tf.GPUOptions(per_process_gpu_memory_fraction=gpu_memory_fraction),
             )
-        super().__init__(
-            model_dir,
-            tf_random_seed,
-            save_summary_steps,
-            save_checkpoints_steps,
-            save_checkpoints_secs if save_checkpoints_steps is None else None,
-            session_config,
-            keep_checkpoint_max,
-            keep_checkpoint_every_n_hours,
-            log_step_count_steps,
-            protocol=protocol,
-        )
+        super().__init__(**options)
         if master is not None:
             self._master = master
         if evaluation_master:
