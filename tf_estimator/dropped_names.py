@@ -18,6 +18,7 @@ from typing import Any
 
 from tf_estimator import old_functions
 from tf_estimator.aliases import Aliases, add_names
+from tf_estimator.mending import around
 
 _ABSTRACT = (
     'Awaitable Coroutine AsyncIterable AsyncIterator AsyncGenerator Hashable Iterable Iterator Generator Reversible Sized '
@@ -139,18 +140,15 @@ def renamed(path: str, new: str) -> Callable[..., Any]:
 
 def _restore_newshape(numpy: Any) -> None:
     """Lets numpy.reshape accept `newshape`, which is now `shape`."""
-    reshape = numpy.reshape
-    if 'newshape' in inspect.signature(reshape).parameters:
+    if 'newshape' in inspect.signature(numpy.reshape).parameters:
         return
 
-    @functools.wraps(reshape)
-    def reshape_of_old(*args, **kwargs):
+    @around(numpy, 'reshape')
+    def reshape_of_old(reshape, *args, **kwargs):
         if 'newshape' in kwargs:
             _log("numpy.reshape's argument newshape", 'shape')
             kwargs['shape'] = kwargs.pop('newshape')
         return reshape(*args, **kwargs)
-
-    numpy.reshape = reshape_of_old
 
 
 def _old_function(path):

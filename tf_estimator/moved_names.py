@@ -79,6 +79,10 @@ _TABLE = {
         'saved_model.path_helpers': 'get_assets_dir get_debug_dir get_or_create_assets_dir get_or_create_debug_dir '
         'get_or_create_variables_dir get_saved_model_pb_path get_saved_model_pbtxt_path get_variables_dir get_variables_path',
     },
+    'trackable.resource': {
+        'trackable.asset': 'Asset',
+        'trackable.autotrackable': 'AutoTrackable',
+    },  # Once training.tracking.tracking.
 }
 _PYTHON = 'tensorflow.python'
 # {module: {name: new location}}
@@ -91,7 +95,7 @@ NAMES[f'{_PYTHON}.util.nest'] = {'is_sequence': f'{_PYTHON}.util.nest.is_nested'
 _TRACKING = 'tensorflow.python.training.tracking'
 MODULES = {
     f'{_TRACKING}.graph_view': 'tensorflow.python.checkpoint.graph_view',
-    f'{_TRACKING}.tracking': 'tf_estimator.old_tracking',
+    f'{_TRACKING}.tracking': 'tensorflow.python.trackable.resource',
     f'{_TRACKING}.util': 'tensorflow.python.checkpoint.checkpoint',
     _TRACKING: 'tensorflow.python.trackable',  # The other modules, which kept their names.
     'tf_keras.legacy_tf_layers': 'tf_keras.src.legacy_tf_layers',

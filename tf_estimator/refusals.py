@@ -1,8 +1,9 @@
 """Errors for names that cannot be restored, which name the alternative."""
 
-import functools
 import inspect
 from typing import Any
+
+from tf_estimator.mending import around
 
 TPU_ADVICE = 'TPUs need TensorFlow 2.15 or older; here, use tf.estimator.Estimator, or TPUEstimator(use_tpu=False).'
 INPUT_HOOK_ADVICE = (
@@ -34,14 +35,11 @@ def unavailable_on_tpu(name: str) -> type:
 
 def refuse_tpu(estimator_class: Any) -> None:
     """Makes TPUEstimator raise on construction rather than in training, unless use_tpu=False."""
-    init = estimator_class.__init__
 
-    @functools.wraps(init)
-    def checked_init(self: Any, *args: Any, **kwargs: Any) -> None:
-        bound = inspect.signature(init).bind(self, *args, **kwargs)
+    @around(estimator_class, '__init__')
+    def check(init: Any, *args: Any, **kwargs: Any) -> None:
+        bound = inspect.signature(init).bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.arguments['use_tpu']:
             raise NotImplementedError(TPU_ADVICE)
-        init(self, *args, **kwargs)
-
-    estimator_class.__init__ = checked_init
+        init(*args, **kwargs)

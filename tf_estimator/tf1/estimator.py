@@ -1,6 +1,9 @@
 """tf.contrib.estimator: heads, and wrappers of Estimators and optimizers."""
 
+import copy
 import functools
+
+from tf_estimator.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator.canned import head
@@ -54,23 +57,12 @@ def forward_features(estimator, keys=None, sparse_default_values=None):
 
 def clip_gradients_by_norm(optimizer, clip_norm):
     """Returns an optimizer that clips the gradients to a global norm."""
+    clipping = copy.copy(optimizer)
 
-    class Clipping(tf.train.Optimizer):
-        def compute_gradients(self, *args, **kwargs):
-            return optimizer.compute_gradients(*args, **kwargs)
+    @around(clipping, 'apply_gradients')
+    def clip(apply_gradients, grads_and_vars, *args, **kwargs):
+        gradients, variables = zip(*grads_and_vars)
+        clipped, _ = tf.clip_by_global_norm(gradients, clip_norm)
+        return apply_gradients(zip(clipped, variables), *args, **kwargs)
 
-        def apply_gradients(self, grads_and_vars, *args, **kwargs):
-            gradients, variables = zip(*grads_and_vars)
-            clipped, _ = tf.clip_by_global_norm(gradients, clip_norm)
-            return optimizer.apply_gradients(zip(clipped, variables), *args, **kwargs)
-
-        def get_slot(self, *args, **kwargs):
-            return optimizer.get_slot(*args, **kwargs)
-
-        def get_slot_names(self, *args, **kwargs):
-            return optimizer.get_slot_names(*args, **kwargs)
-
-        def __getattr__(self, name):
-            return getattr(optimizer, name)
-
-    return Clipping(False, f'ClipByNorm{optimizer.get_name()}')
+    return clipping

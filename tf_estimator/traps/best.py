@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from tf_estimator import json_files
-from tf_estimator.traps.mending import around
+from tf_estimator.mending import around
 
 import numpy as np
 import tensorflow.compat.v1 as tf

@@ -4,7 +4,7 @@ import functools
 import inspect
 import time
 
-from tf_estimator.traps.mending import around
+from tf_estimator.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import training

@@ -2,7 +2,7 @@
 
 import functools
 
-from tf_estimator.traps.mending import around
+from tf_estimator.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import early_stopping

@@ -1,9 +1,9 @@
 """Evaluations that are empty, that nobody sees or that are several, and the export at the end of a training."""
 
+from tf_estimator.mending import around
 from tf_estimator.traps import by_steps
 from tf_estimator.traps.early_stopping import STOP
 from tf_estimator.traps.log import warn
-from tf_estimator.traps.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import estimator as estimators

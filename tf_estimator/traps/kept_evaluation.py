@@ -2,9 +2,9 @@
 
 import time
 
+from tf_estimator.mending import around
 from tf_estimator.traps import kept, memory
 from tf_estimator.traps.evaluation import Count
-from tf_estimator.traps.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context

@@ -5,7 +5,7 @@ import contextlib
 from typing import Any
 import weakref
 
-from tf_estimator.traps.mending import around
+from tf_estimator.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import ops

@@ -1,7 +1,7 @@
 """predict() keeps its graph and session while it is called again with the same model and checkpoint, and with inputs alike."""
 
+from tf_estimator.mending import around
 from tf_estimator.traps import kept, memory
-from tf_estimator.traps.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context

@@ -1,6 +1,6 @@
 """The checkpoint that a training restores, which it does not write again over itself: a full disk or a kill could lose it."""
 
-from tf_estimator.traps.mending import around
+from tf_estimator.mending import around
 
 import numpy as np
 import tensorflow.compat.v1 as tf

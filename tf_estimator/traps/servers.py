@@ -5,7 +5,7 @@ import socket
 import sys
 import time
 
-from tf_estimator.traps.mending import around
+from tf_estimator.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.training import server_lib

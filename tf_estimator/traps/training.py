@@ -1,7 +1,7 @@
 """Training that ends before anybody expects it, and TPUEstimators without a TPU."""
 
+from tf_estimator.mending import around
 from tf_estimator.traps.log import warn
-from tf_estimator.traps.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import estimator as estimators

@@ -2,8 +2,8 @@
 
 import weakref
 
+from tf_estimator.mending import around
 from tf_estimator.traps.log import warn
-from tf_estimator.traps.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.training import checkpoint_utils, warm_starting_util

@@ -1,4 +1,4 @@
-"""How this package mends TensorFlow and Estimator."""
+"""How this package mends functions of TensorFlow and others."""
 
 from collections.abc import Callable
 import functools
