@@ -14,7 +14,8 @@ class AttentionMechanism:
       memory: float [batch, time, size].
       memory_sequence_length: int [batch]; what is beyond is not attended to.
       probability_fn: function from scores to weights, by default softmax.
-      query_layer: on the query, or None.
+      score_mask_value: of what is not attended to, by default minus infinity.
+      custom_key_value_fn: function from keys and values to those that are used.
     """
 
     scope = ''
@@ -23,12 +24,12 @@ class AttentionMechanism:
         self,
         num_units,
         memory,
-        memory_sequence_length,
-        probability_fn,
-        score_mask_value,
-        query_layer,
-        dtype,
-        custom_key_value_fn,
+        memory_sequence_length=None,
+        probability_fn=None,
+        score_mask_value=None,
+        dtype=None,
+        custom_key_value_fn=None,
+        name=None,
     ):
         memory = tf.convert_to_tensor(memory)
         self._num_units, self.dtype = num_units, dtype or memory.dtype
@@ -39,7 +40,7 @@ class AttentionMechanism:
             memory *= tf.cast(tf.reshape(self._mask, tf.concat([tf.shape(self._mask), ones], 0)), memory.dtype)
         self._mask_value = -np.inf if score_mask_value is None else score_mask_value
         self._probability_fn = probability_fn or tf.nn.softmax
-        self.values, self.query_layer = memory, query_layer
+        self.values, self.query_layer = memory, None
         self.memory_layer = tf.layers.Dense(num_units, name='memory_layer', use_bias=False, dtype=self.dtype)
         self.keys = self.memory_layer(memory)
         if custom_key_value_fn:
@@ -70,20 +71,8 @@ class LuongAttention(AttentionMechanism):
 
     scope = 'luong_attention'
 
-    def __init__(
-        self,
-        num_units,
-        memory,
-        memory_sequence_length=None,
-        scale=False,
-        probability_fn=None,
-        score_mask_value=None,
-        dtype=None,
-        custom_key_value_fn=None,
-        name='LuongAttention',
-    ):
-        options = (probability_fn, score_mask_value, None, dtype, custom_key_value_fn)
-        super().__init__(num_units, memory, memory_sequence_length, *options)
+    def __init__(self, num_units, memory, memory_sequence_length=None, scale=False, probability_fn=None, **options):
+        super().__init__(num_units, memory, memory_sequence_length, probability_fn, **options)
         self._has_scale = scale
 
     def _score(self, query):
@@ -100,21 +89,9 @@ class BahdanauAttention(AttentionMechanism):
 
     scope = 'bahdanau_attention'
 
-    def __init__(
-        self,
-        num_units,
-        memory,
-        memory_sequence_length=None,
-        normalize=False,
-        probability_fn=None,
-        score_mask_value=None,
-        dtype=None,
-        custom_key_value_fn=None,
-        name='BahdanauAttention',
-    ):
-        query_layer = tf.layers.Dense(num_units, name='query_layer', use_bias=False, dtype=dtype or memory.dtype)
-        options = (probability_fn, score_mask_value, query_layer, dtype, custom_key_value_fn)
-        super().__init__(num_units, memory, memory_sequence_length, *options)
+    def __init__(self, num_units, memory, memory_sequence_length=None, normalize=False, probability_fn=None, **options):
+        super().__init__(num_units, memory, memory_sequence_length, probability_fn, **options)
+        self.query_layer = tf.layers.Dense(num_units, name='query_layer', use_bias=False, dtype=self.dtype)
         self._is_normalized = normalize
 
     def _score(self, query):

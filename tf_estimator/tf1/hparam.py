@@ -14,7 +14,7 @@ class HParams:
 
     Args:
       hparam_def: must be None.
-      model_structure: kept for get_model_structure.
+      model_structure: is ignored.
       **kwargs: {name: value}. A value None has no type.
     """
 
@@ -22,7 +22,6 @@ class HParams:
         if hparam_def is not None:
             raise ValueError('HParams from a protocol buffer are not supported: pass keyword arguments')
         self._types: dict[str, tuple[type, bool]] = {}
-        self._model_structure = model_structure
         for name, value in kwargs.items():
             self.add_hparam(name, value)
 
@@ -103,12 +102,6 @@ class HParams:
             for item in default if is_list else [default]:
                 _cast(key, kind, item)
         return getattr(self, key)
-
-    def get_model_structure(self) -> Any:
-        return self._model_structure
-
-    def set_model_structure(self, model_structure: Any) -> None:
-        self._model_structure = model_structure
 
     def __contains__(self, key: str) -> bool:
         return key in self._types

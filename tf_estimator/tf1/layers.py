@@ -59,19 +59,8 @@ def weighted_sparse_column(sparse_id_column, weight_column_name, dtype=tf.float3
     return _columns.weighted_categorical_column(sparse_id_column, weight_column_name, dtype)
 
 
-def embedding_column(
-    sparse_id_column,
-    dimension,
-    combiner='mean',
-    initializer=None,
-    ckpt_to_load_from=None,
-    tensor_name_in_ckpt=None,
-    max_norm=None,
-    trainable=True,
-):
-    return _columns.embedding_column(
-        sparse_id_column, dimension, combiner, initializer, ckpt_to_load_from, tensor_name_in_ckpt, max_norm, trainable
-    )
+def embedding_column(sparse_id_column, dimension, *args, **options):
+    return _columns.embedding_column(sparse_id_column, dimension, *args, **options)
 
 
 def crossed_column(columns, hash_bucket_size, combiner='sum', **unused_options):

@@ -12,22 +12,10 @@ class ModeKeys:
     TRAIN, EVAL, INFER = 'train', 'eval', 'infer'
 
 
-def ModelFnOps(
-    mode,
-    predictions=None,
-    loss=None,
-    train_op=None,
-    eval_metric_ops=None,
-    output_alternatives=None,
-    training_chief_hooks=None,
-    training_hooks=None,
-    scaffold=None,
-):
-    """Returns the EstimatorSpec of a model; output_alternatives become export_outputs of the predictions."""
+def ModelFnOps(mode, predictions=None, loss=None, train_op=None, eval_metric_ops=None, output_alternatives=None, **options):
+    """Returns the EstimatorSpec of a model, with its options; output_alternatives become export_outputs of the predictions."""
     outputs = {name: tf.estimator.export.PredictOutput(tensors) for name, (_, tensors) in (output_alternatives or {}).items()}
-    return tf.estimator.EstimatorSpec(
-        mode, predictions, loss, train_op, eval_metric_ops, outputs or None, training_chief_hooks, training_hooks, scaffold
-    )
+    return tf.estimator.EstimatorSpec(mode, predictions, loss, train_op, eval_metric_ops, outputs or None, **options)
 
 
 class RunConfig(tf.estimator.RunConfig):
