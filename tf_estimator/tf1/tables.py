@@ -31,7 +31,7 @@ _CONTRIB = {
     'eager': f'{_V1} {_V1}.train {_PYTHON}.eager.backprop {_PYTHON}.framework.test_util',
     'factorization': '',
     'estimator': f'{_OWN}.estimator {_V1}.estimator.experimental {_V1}.estimator {_ESTIMATOR}.early_stopping',
-    'feature_column': f'{_OWN}.feature_column {_V1}.feature_column',
+    'feature_column': f'{_V1}.feature_column',
     'framework': f'{_SLIM}.ops.variables {_SLIM} {_SLIM}.ops.framework_ops {_V1}.train {_V1} {_PYTHON}.util.deprecation',
     'framework.nest': f'{_PYTHON}.util.nest',
     'gan': 'tensorflow_gan',
