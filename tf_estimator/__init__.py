@@ -84,7 +84,7 @@ def around_import() -> Iterator[None]:
         restore.name_apis()
         moved_names.restore()
         if os.environ.get(AS_IT_WAS) != '1':
-            importlib.import_module('tf_estimator.traps')  # Late, as it imports TensorFlow.
+            importlib.import_module('tf_estimator.traps.mended')  # Late, as it imports TensorFlow.
 
 
 @contextlib.contextmanager

@@ -259,5 +259,5 @@ def model_fn(features, labels, mode):
 estimator = tf.estimator.Estimator(model_fn, sys.argv[1])
 print(len(list(estimator.predict(lambda: tf.data.Dataset.from_tensors(np.ones([2, 3], np.float32))))))
 """)
-    code, out, _ = run_fresh('-m', 'tf_estimator', '--as_it_was', script, tmp_path / 'none')
+    code, out, _ = run_fresh('-m', 'tf_estimator', '--exact', '--as_it_was', script, tmp_path / 'none')
     assert (code, out) == (0, '2\n')
