@@ -33,7 +33,7 @@ def get_logger():
     'tf_keras/__init__.py': 'import tensorflow\n',
     # The parts of tf_estimator that change TensorFlow.
     'tf_estimator/moved_names.py': 'def restore():\n    pass\n',
-    'tf_estimator/traps/__init__.py': '',
+    'tf_estimator/traps/mended.py': '',
     'tf_estimator/restore.py': """
 import types
 def restore(tf):
