@@ -79,10 +79,8 @@ _TABLE = {
         'saved_model.path_helpers': 'get_assets_dir get_debug_dir get_or_create_assets_dir get_or_create_debug_dir '
         'get_or_create_variables_dir get_saved_model_pb_path get_saved_model_pbtxt_path get_variables_dir get_variables_path',
     },
-    'trackable.resource': {
-        'trackable.asset': 'Asset',
-        'trackable.autotrackable': 'AutoTrackable',
-    },  # Once training.tracking.tracking.
+    # Once training.tracking.tracking.
+    'trackable.resource': {'trackable.asset': 'Asset', 'trackable.autotrackable': 'AutoTrackable'},
 }
 _PYTHON = 'tensorflow.python'
 # {module: {name: new location}}
