@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import UsageError, check_range, check_rate, describe
 from estimator_trainer.common.ops import words
 from estimator_trainer.common.ops.layers import dropout
+from estimator_trainer.common.ops.sequences import max_over_windows
 from estimator_trainer.common.ops.targets import target_metrics, target_outputs
 from estimator_trainer.hparams.build import HParams
 
@@ -39,13 +40,17 @@ def model(
     `labels` is {'label': int32 [batch]} or None.
     """
     _check(params, features['text'])
-    ids = features['text']
+    is_training = mode == tf.estimator.ModeKeys.TRAIN
+    batch, length = tf.unstack(tf.shape(features['text']))
+    # At least one text, for convolutions; a text shorter than a filter has one window.
+    ids = tf.pad(features['text'], [[0, tf.maximum(1 - batch, 0)], [0, tf.maximum(max(params.filter_widths) - length, 0)]])
     lengths = _lengths(ids)
     initializer = tf.random_uniform_initializer(-0.25, 0.25)  # As in the paper.
     table = words.table(params, 'embedding', params.embedding_size, initializer, 'embedding_size')
     net = tf.gather(table, ids) * tf.expand_dims(tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32), 2)
-    net = tf.concat([_max_over_time(net, lengths, width, params.num_filters) for width in params.filter_widths], 1)
-    dropped = dropout(net, params.drop_rate, mode == tf.estimator.ModeKeys.TRAIN)
+    maxima = [_maxima(net, lengths, width, params.num_filters, is_training) for width in params.filter_widths]
+    net = tf.concat(maxima, 1)[:batch]
+    dropped = dropout(net, params.drop_rate, is_training)
     return target_outputs(features, labels, dropped, params, net)
 
 
@@ -55,24 +60,14 @@ def _lengths(ids):
     return tf.reduce_max(tf.pad(tf.cast(tf.not_equal(ids, 0), tf.int32) * positions, [[0, 0], [0, 1]]), 1)
 
 
-def _max_over_time(net, lengths, width, count):
-    """Returns the maximum of each filter over the windows of a text, float32 [batch, count].
-
-    A text shorter than the filter has one window, padded with 0.
-    """
+def _maxima(net, lengths, width, count, is_training):
+    """Returns the maximum of each filter over the windows of a text, float32 [batch, count]."""
     size = net.shape[2]
-    batch, length = tf.unstack(tf.shape(net)[:2])
     with tf.variable_scope(f'filters_{width}'):
         kernel = tf.get_variable('kernel', [width * size, count])
         bias = tf.get_variable('bias', [count], initializer=tf.zeros_initializer())
-    # Convolutions on CPUs return the wrong shape for no texts, such as a tower's share of a small batch: the mask removes one.
-    padded = tf.pad(net, [[0, tf.maximum(1 - batch, 0)], [0, tf.maximum(width - length, 0)], [0, 0]])
-    rows = tf.reshape(padded, [-1, 1, tf.maximum(length, width), size])  # TFLite must know the last dimension.
-    filters = tf.reshape(kernel, [1, width, size, count])
-    convolved = tf.squeeze(tf.nn.conv2d(rows, filters, 1, 'VALID'), 1)
-    activations = tf.nn.relu(tf.nn.bias_add(convolved, bias))
-    is_in_text = tf.sequence_mask(tf.maximum(lengths - width + 1, 1), tf.shape(activations)[1], tf.float32)
-    return tf.reduce_max(activations * tf.expand_dims(is_in_text, 2), 1)  # A ReLU is never below 0.
+    num_windows = tf.maximum(lengths - width + 1, 1)
+    return max_over_windows(net, num_windows, tf.reshape(kernel, [width, size, count]), bias, is_training)
 
 
 def _check(params, text):

@@ -162,7 +162,7 @@ class TextCNN(nn.Module):
     def load(data):
         return tuple(torch.from_numpy(data[name]) for name in ('texts', 'labels'))
 
-    batch = Seq2Seq.batch
+    batch = staticmethod(Seq2Seq.batch)
 
     def loss(self, texts, labels):
         net = self.embedding(texts).transpose(1, 2)
