@@ -53,19 +53,16 @@ def _gradients(gradient, activations, maxima, sequences, kernel):
 
     A sparse matrix [width * count, batch * length] has, for each place in the window of a maximum, the gradient of its filter:
     its product with the elements of all sequences is the kernel's gradient, that of its transpose with the kernel is theirs.
-    Filters without a gradient, such as those that dropout has dropped, have no entries.
     """
     batch, length = tf.unstack(tf.shape(sequences, out_type=tf.int64)[:2])
     width, size, count = kernel.shape.as_list()
     of_filters = tf.transpose(tf.where_v2(maxima > 0, gradient, 0.0))  # [count, batch]
     starts = tf.transpose(tf.argmax(activations, 1)) + tf.range(batch) * length
-    chosen = tf.where_v2(tf.not_equal(of_filters, 0))
-    offsets = tf.range(width, dtype=tf.int64)[:, None]
-    rows = chosen[:, 0] + offsets * count
-    columns = tf.gather_nd(starts, chosen) + offsets
+    columns = starts + tf.range(width, dtype=tf.int64)[:, None, None]  # [width, count, batch], ascending in the last.
+    rows = tf.broadcast_to(tf.range(width * count, dtype=tf.int64)[:, None], [width * count, batch])
     sparse = tf.raw_ops.SparseTensorToCSRSparseMatrix(
         indices=tf.stack([tf.reshape(rows, [-1]), tf.reshape(columns, [-1])], 1),
-        values=tf.tile(tf.gather_nd(of_filters, chosen), [width]),
+        values=tf.tile(tf.reshape(of_filters, [-1]), [width]),
         dense_shape=tf.stack([width * count, batch * length]),
     )
     # Not transpose_a, whose sums depend on the number of threads.
