@@ -503,7 +503,7 @@ class Run:
         with naming_arguments(), StopInProgram() as stop:
             fixed = {'schedule': 'replay', 'step': str(step), 'replay_dir': directory}
             FLAGS, objects = self._settings.to_flags(fixed, {})
-            return replay.run(FLAGS, stop, objects)
+            return replay.run(trainer.SCRIPT, FLAGS, stop, objects)
 
     def suspects(self, top: int | None = None, checkpoint: str | None = None) -> list[dict[str, Any]]:
         """Lists the training examples that are probably labeled wrongly, the most suspicious first; writes suspects.csv, too.

@@ -15,6 +15,7 @@ from estimator_trainer.common import processes
 from estimator_trainer.common.cluster import local, local_tasks, membership, tf_config
 from estimator_trainer.common.cluster.task import Restart
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
+from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.commands import saved_run
 from estimator_trainer.common.commands.flags import arguments, output_dir, to_options, without_effect
 from estimator_trainer.common.commands.saved_run import SavedRun
@@ -109,18 +110,24 @@ def run(
     Args:
       local_cluster: what has started this task, see `local.end_with_launcher`.
     """
-    model, source, kept = _prepare(FLAGS, objects)
+    model, source, kept = prepare(FLAGS, objects)
     kept[saved_flags.LOCAL_CLUSTER] = local_cluster
     return runner.run(model, source, output_dir(FLAGS), to_options(FLAGS), stop, cluster, objects.on_metrics, kept)
 
 
-def opened(FLAGS: flags.FlagValues, objects: Objects, stop: StopOnSignal) -> contextlib.AbstractContextManager[Experiment]:
-    """Returns the context manager of the Experiment that the flags select; see `common.runs.runner.opened`."""
-    model, source, kept = _prepare(FLAGS, objects)
-    return runner.opened(model, source, output_dir(FLAGS), to_options(FLAGS), stop, kept=kept)
+def opened(
+    FLAGS: flags.FlagValues, objects: Objects, stop: StopOnSignal, task: TrainingTask = ALONE, directory: str = ''
+) -> contextlib.AbstractContextManager[Experiment]:
+    """Returns the context manager of the Experiment that the flags select; see `common.runs.runner.opened`.
+
+    Args:
+      directory: where it trains, if not in the output_dir, from which it takes what is not given.
+    """
+    model, source, kept = prepare(FLAGS, objects)
+    return runner.opened(model, source, directory or output_dir(FLAGS), to_options(FLAGS), stop, task, kept=kept)
 
 
-def _prepare(FLAGS, objects):
+def prepare(FLAGS: flags.FlagValues, objects: Objects) -> tuple[Any, DataSource, dict[str, Any]]:
     """Returns the model module, the DataSource, and what flags.json keeps of a training."""
     directory = output_dir(FLAGS)
     if os.path.exists(os.path.join(directory, FOLDS)):

@@ -61,7 +61,7 @@ def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> Any:
     if FLAGS.schedule in ('replay', 'verify'):
         rerun.warn_of_ignored(FLAGS)
     if FLAGS.schedule == 'replay':
-        return replay.run(FLAGS, stop, request.Objects())
+        return replay.run(SCRIPT, FLAGS, stop, request.Objects())
     if FLAGS.schedule == 'find_batch_size':
         return find_batch_size.run(SCRIPT, FLAGS, stop, request.Objects())
     if FLAGS.schedule == 'verify':

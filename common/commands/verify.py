@@ -8,7 +8,7 @@ from typing import Any
 from absl import flags as absl_flags
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.commands import cluster_rerun, flags, request
+from estimator_trainer.common.commands import flags, request
 from estimator_trainer.common.commands.rerun import rerun, rerun_from_start
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference.evaluated_input import aside
@@ -119,13 +119,10 @@ def _starts_again(record):
 
 def _train_again(verified, start, end, stop, data_dir, objects):
     """Returns what training from a step to another again shows; raises RunError if the result differs."""
-    output_dir, record, recorded = verified.output_dir, verified.record, verified.kept[end]
+    record, recorded = verified.record, verified.kept[end]
     lines = _lines_within(record, start, end)
     path = None if start == 0 and verified.from_start else verified.kept[start]
-    # Where it resumed in between, perhaps with other flags, one process trains in place of the cluster.
-    in_cluster = len(lines) == 1 and cluster_rerun.is_possible(output_dir, lines[0]['made_by']['tasks'])
-    train = _trained_by_cluster if in_cluster else _trained
-    with train(verified, path, end, stop, data_dir, objects) as directory:
+    with _trained(verified, path, end, stop, data_dir, objects) as directory:
         again = provenance.record_of(provenance.read(directory))
         pairs = [(line['made_by'], provenance.made_by(again, max(line['step'], start))) for line in lines]
         differing = proof.compare(recorded, os.path.join(directory, f'model.ckpt-{end}'))
@@ -133,19 +130,14 @@ def _train_again(verified, start, end, stop, data_dir, objects):
     return {'steps': [start, end], 'text': text, 'largest_difference': largest}
 
 
-def _trained_by_cluster(verified, path, end, stop, data_dir, objects):
-    del objects  # Programs have no clusters.
-    return cluster_rerun.rerun(verified.script, verified.output_dir, path, end, stop, data_dir)
-
-
 @contextlib.contextmanager
 def _trained(verified, path, end, stop, data_dir, objects):
     """Yields the directory of a Rerun up to a step, from a checkpoint, or from the initialization if that is None."""
     arguments: dict[str, Any] = {'stop': stop, 'data_dir': data_dir, 'objects': objects}
     with (
-        rerun(verified.output_dir, end, checkpoint_path=path, **arguments)
+        rerun(verified.script, verified.output_dir, end, checkpoint_path=path, **arguments)
         if path
-        else rerun_from_start(verified.output_dir, **arguments)
+        else rerun_from_start(verified.script, verified.output_dir, **arguments)
     ) as again:
         if not again.train(end):
             raise RunError(f'{verified.kept[end]}: training the steps before it again gives a loss that is not finite')

@@ -99,11 +99,10 @@ class Inspection:
         origin = None
         if not (np.isfinite(found['loss']) and all(one.is_finite for one in gradients.values())):
             origin = find_origin(self._session, feeds, [self._spec.loss, *self._gradients.values()], self._names)
-        loss, _ = self._session.run((self._spec.loss, self._spec.train_op), feeds)
-        after = self._session.run(self._variables)
+        loss, after = self._advance(feeds)
         parts = [part for part in found['features'] if part]
         return Inspected(
-            losses=(float(found['loss']), float(loss)),
+            losses=(float(found['loss']), loss),
             example_losses=losses,
             gradient_norms=norms,
             features={name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else ())},
@@ -114,6 +113,11 @@ class Inspection:
             layers=[Layer(t.op.name, t.op.type, to_measure(n)) for t, n in zip(self._layers, found['layers'])],
             origin=origin,
         )
+
+    def _advance(self, feeds):
+        """Updates the variables; returns the loss of this, and the variables."""
+        loss, _ = self._session.run((self._spec.loss, self._spec.train_op), feeds)
+        return float(loss), self._session.run(self._variables)
 
     def _norms(self, losses, feeds):
         """Returns the norms of the examples' gradients; those of the largest losses come first, until time runs out."""
@@ -126,8 +130,8 @@ class Inspection:
 
 
 @contextlib.contextmanager
-def inspecting(experiment: Experiment, checkpoint_path: str) -> Iterator[Inspection]:
-    """Yields the Inspection of the steps after a checkpoint."""
+def inspecting(experiment: Experiment, checkpoint_path: str, kind: type[Any] = Inspection) -> Iterator[Any]:
+    """Yields the Inspection, of a class `kind`, of the steps after a checkpoint."""
     estimator: Any = experiment.estimator
     config = estimator.config
     with aside(experiment.train_input_fn, config.tf_random_seed) as (graph, batch):
@@ -138,7 +142,7 @@ def inspecting(experiment: Experiment, checkpoint_path: str) -> Iterator[Inspect
             session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
             session.run(tf.tables_initializer())
             saver.restore(session, checkpoint_path)
-            yield Inspection(session, batch.features, batch.labels, spec, fed)
+            yield kind(session, batch.features, batch.labels, spec, fed)
 
 
 def _detached(graph, batch):

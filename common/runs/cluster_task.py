@@ -1,6 +1,6 @@
 """The part of a process in the training of a cluster: its options, its Task, or to be a parameter server."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
 import dataclasses
 import os
@@ -144,19 +144,24 @@ def _facts(params, options):
 
 @contextlib.contextmanager
 def joined(
-    cluster: ClusterConfig, params: HParams, options: Options, gathered: Gathered | None = None
+    cluster: ClusterConfig,
+    params: HParams,
+    options: Options,
+    gathered: Gathered | None = None,
+    synchronous: Callable[..., SynchronousTask] = SynchronousTask,
 ) -> Iterator[TrainingTask]:
     """Yields this process's Task once all have joined.
 
     Args:
       cluster: that of `gathered`, if the cluster is elastic.
+      synchronous: makes the Task of a cluster without parameter servers that is not elastic.
     """
     arguments = options.cluster_timeout, make_session_config(tower_devices(options), options)
     task: AsynchronousTask | SynchronousTask
     if gathered:
         task = ElasticTask(gathered.formation, gathered.own, *arguments)
     else:
-        task = (AsynchronousTask if cluster.addresses.get(PS) else SynchronousTask)(cluster, *arguments)
+        task = (AsynchronousTask if cluster.addresses.get(PS) else synchronous)(cluster, *arguments)
     try:
         task.meet(_facts(params, options))
         yield task
