@@ -50,25 +50,26 @@ def look(inspections: Sequence[ShareInspection], recorded: Recorded, step: int, 
     """
     found = [inspection.look(recorded, step, task) for task, inspection in enumerate(inspections)]
     parts = [inspected for inspected, _ in found]
-    # As common/cluster/collectives.py computes means.
-    weights = [np.float32(batch_size / part_size(batch_size, len(parts), task)) for task in range(len(parts))]
-    means = {
-        name: sum(own[name] / weight.astype(own[name].dtype) for (_, own), weight in zip(found, weights))
-        for name in found[0][1]
-    }
-    loss = float(sum(np.float32(part.losses[0]) / weight for part, weight in zip(parts, weights)))
+    # As common/cluster/collectives.py computes means, where TensorFlow multiplies by the reciprocal.
+    weights = [1 / np.float32(batch_size / part_size(batch_size, len(parts), task)) for task in range(len(parts))]
+    gradients = {name: [own[name] for _, own in found] for name in found[0][1]}
+    loss = float(_mean([np.float32(part.losses[0]) for part in parts], weights))
     return parts[0]._replace(
         losses=(loss, loss),
         example_losses=_in_order([part.example_losses for part in parts]),
         gradient_norms=_in_order([part.gradient_norms for part in parts]),
         **{name: _arrays_in_order([getattr(part, name) for part in parts]) for name in ('features', 'labels', 'predictions')},
-        gradients={name: measure(mean) for name, mean in means.items()},
+        gradients={name: measure(_mean(own, weights)) for name, own in gradients.items()},
         layers=[
             Layer(layers[0].name, layers[0].type, _whole([layer.measure for layer in layers]))
             for layers in zip(*(p.layers for p in parts))
         ],
         origin=next((part.origin for part in parts if part.origin), None),
     )
+
+
+def _mean(shares, weights):
+    return sum(share * weight.astype(share.dtype) for share, weight in zip(shares, weights))
 
 
 def _arrays_in_order(parts):
