@@ -89,6 +89,10 @@ class TrainingTask(abc.ABC):
         del params
         return Means(loss)
 
+    def whole(self, share: tf.Tensor, batch_size: int) -> tf.Tensor:
+        """Returns the values of all examples of a step, [batch_size], in their order, given those of this process's share."""
+        return tf.ensure_shape(share, [batch_size])
+
     def step_hook(self, stop: StopOnSignal) -> Any:
         """Returns the hook that knows the next step that hooks see; None for MultiStepHook."""
         del stop
@@ -172,6 +176,9 @@ class Rehearsal(Alone):
 
     def run_config(self, config):
         return config.replace(tf_random_seed=task_seed(config.tf_random_seed, self.index))
+
+    def whole(self, share, batch_size):
+        return tf.pad(share, [[0, batch_size - tf.size(share)]])  # Nobody has the others'.
 
 
 ALONE = Alone()

@@ -53,7 +53,7 @@ def look(inspections: Sequence[ShareInspection], recorded: Recorded, step: int, 
     # As common/cluster/collectives.py computes means, where TensorFlow multiplies by the reciprocal.
     weights = [1 / np.float32(batch_size / part_size(batch_size, len(parts), task)) for task in range(len(parts))]
     gradients = {name: [own[name] for _, own in found] for name in found[0][1]}
-    loss = float(_mean([np.float32(part.losses[0]) for part in parts], weights))
+    loss = _mean_loss([np.float32(part.losses[0]) for part in parts], weights, recorded.losses[step])
     return parts[0]._replace(
         losses=(loss, loss),
         example_losses=_in_order([part.example_losses for part in parts]),
@@ -66,6 +66,14 @@ def look(inspections: Sequence[ShareInspection], recorded: Recorded, step: int, 
         ],
         origin=next((part.origin for part in parts if part.origin), None),
     )
+
+
+def _mean_loss(losses, weights, trained):
+    """Returns the mean of the losses of tasks, which a ring adds from one of them on: as trained, if an order gives that."""
+    count = len(losses)
+    orders = [[(first + i * way) % count for i in range(count)] for way in (1, -1) for first in range(count)]
+    means = [float(_mean([losses[i] for i in order], [weights[i] for i in order])) for order in orders]
+    return float(trained) if trained in means else means[0]
 
 
 def _mean(shares, weights):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.errors import UsageError, describe
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage import margins_file
@@ -41,7 +42,8 @@ class Margins:
     each checkpoint: whatever step a run resumes from, the file has all up to it.
 
     Args:
-      labels, predictions: of a step's batch, as the model has them in training.
+      labels, predictions: of this process's share of a step's batch, as the model has them in training.
+      task: which has the margins of all, if there are several.
 
     Attributes:
       op: keeps the margins of a step; must run before the global step increases.
@@ -58,6 +60,7 @@ class Margins:
         params: HParams,
         output_dir: str,
         periods: Sequence[int],
+        task: TrainingTask = ALONE,
     ):
         check_params(params, output_dir)
         _check(labels, predictions, params)
@@ -75,8 +78,10 @@ class Margins:
                 use_resource=True,
             )
             row = tf.math.mod(tf.train.get_or_create_global_step().read_value(), self.period)
-            found = tf.cast(margins(labels['label'], predictions['probabilities']), tf.float16)
-            self.op = self._kept.scatter_nd_update([[row]], tf.ensure_shape(found, [params.batch_size])[None]).op
+            found = task.whole(margins(labels['label'], predictions['probabilities']), params.batch_size)
+            self.op = self._kept.scatter_nd_update(
+                [[row]], tf.cast(tf.ensure_shape(found, [params.batch_size]), tf.float16)[None]
+            ).op
 
     def hook(self, step_hook: Any) -> tf.train.SessionRunHook:
         """Returns the hook; it must precede the one that saves checkpoints.

@@ -181,7 +181,7 @@ class Training:
         options, periods, task = self.options, self.checkpoint_periods, self.task
         hooks: list[tf.train.SessionRunHook] = [state] if state else []
         hooks.append(saving.StepCheck(step.means.loss, self.has_input_fn, watch, step_hook))
-        hooks += [step.margins.hook(step_hook)] if step.margins else []
+        hooks += [step.margins.hook(step_hook)] if step.margins and task.is_chief else []
         if task.is_chief:
             length = Length(params, self.num_examples, self.total_steps, self._batch_size(step.features, params))
             summaries = TrainingSummaries(

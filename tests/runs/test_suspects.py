@@ -68,7 +68,7 @@ def test_a_run_without_margins_is_refused(trained_run, run):
     [
         ({'model': len}, {'input_fn': len}, 1, '--dataset=d, which makes its own batches'),
         ({'model_fn': len}, {}, 1, '--model=m, which makes its own training step'),
-        ({'model': len}, {}, 2, 'a cluster, each of whose tasks sees only a part of the examples'),
+        ({'model': len}, {}, 2, 'parameter servers, with which the order of the examples depends on time'),
     ],
 )
 def test_margins_whose_examples_are_unknown_are_refused(model, dataset, count, reason):
