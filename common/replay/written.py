@@ -19,6 +19,7 @@ from estimator_trainer.common.targets import class_names_of, label_names_of
 
 _SHOWN = 50  # Examples on the page.
 _COLUMNS = 12
+_CULPRITS = 5  # Named in a sentence.
 
 
 class Replayed(NamedTuple):
@@ -85,7 +86,8 @@ def _lines(replay):
     for one in replay.steps:
         found, step = one.inspected, {'step': one.step}
         origin = found.origin and found.origin._asdict()
-        yield {'kind': 'step', **step, 'loss': one.loss, 'loss_as_inspected': found.losses[0], 'not_finite': origin}
+        blamed = {'culprits': culprits_of(one), 'are_all_culprits': found.culprits and found.culprits.are_all}
+        yield {'kind': 'step', **step, 'loss': one.loss, 'loss_as_inspected': found.losses[0], 'not_finite': origin, **blamed}
         for example in one.examples:
             yield {'kind': 'example', **step, **to_json(example, replay.metadata)}
         for name, update in found.updates.items():
@@ -99,6 +101,25 @@ def _lines(replay):
             }
         for layer in found.layers:
             yield {'kind': 'layer', **step, 'name': layer.name, 'op': layer.type, 'output': layer.measure._asdict()}
+
+
+def culprits_of(step: Replayed) -> list[str]:
+    """Returns the places of the examples by which a step is not finite."""
+    return [example.where for example in step.examples if example.is_culprit]
+
+
+def blamed_text(step: Replayed) -> str:
+    """Returns because of which examples a step is not finite, in a sentence; '' if it is finite."""
+    found = step.inspected.culprits
+    if not step.inspected.origin:
+        return ''
+    if not found:
+        return 'No example is to blame: the step is not finite with others in place of any of them.'
+    culprits = [one.where + (f' ({one.odd})' if one.odd else '') for one in step.examples if one.is_culprit]
+    more = f' and {len(culprits) - _CULPRITS} more' if len(culprits) > _CULPRITS else ''
+    them = 'them' if len(culprits) > 1 else 'it'
+    rest = f'without {them}, the step is finite' if found.are_all else 'there are others, for which time ran out'
+    return f'It is not finite because of {", ".join(culprits[:_CULPRITS])}{more}; {rest}.'
 
 
 def _draw(replay, path):
@@ -122,6 +143,8 @@ def _parts(replay):
         'replay': replay,
         'worst': worst,
         'compared': compared_text(replay),
+        'blamed': blamed_text(worst),
+        'has_odd': any(one.odd for one in shown),
         'curves': [curve] if len(steps) > 1 and np.isfinite(losses).any() else [],
         'examples': [
             (one, _said(one, replay.metadata), to_data_uri(one.prediction.image) if has_picture(one) else '') for one in shown
