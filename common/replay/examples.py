@@ -121,4 +121,4 @@ def _image(features: Arrays, i: int) -> np.ndarray | None:
 def _cells(features: Arrays, i: int, size: int) -> dict[str, str]:
     """Returns the features that are single values, of an example without a record that has columns."""
     single = {name: array for name, array in features.items() if len(array) == size and array.size == size}
-    return {name: rows.text_of([np.ravel(array)[i].item()]) for name, array in single.items()}
+    return {name: rows.text_of(np.ravel(array)[i : i + 1].tolist()) for name, array in single.items()}
