@@ -97,8 +97,8 @@ def _numbers(source, output_dir, step):
 def _result(found):
     worst, comparison = found.worst, found.comparison
     origin = worst.inspected.origin
-    if blamed := written.blamed_text(worst):
-        tf.logging.info('Step %d: %s', worst.step, blamed)
+    for text in filter(None, (written.skipped_text(worst), written.blamed_text(worst))):
+        tf.logging.info('Step %d: %s', worst.step, text)
     for one in worst.examples[:_SHOWN]:
         tf.logging.info('Step %d: loss %s: %s', worst.step, 'unknown' if one.loss is None else f'{one.loss:.4g}', one.where)
     if left_out := sum(one.loss is not None and one.gradient_norm is None for one in worst.examples):

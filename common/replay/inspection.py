@@ -20,6 +20,7 @@ from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage.restore import make_saver
 from estimator_trainer.common.training import observed
 from estimator_trainer.common.training.gradients import in_one_type, merge_duplicates
+from estimator_trainer.common.training.minimize import LOSS_SCALING_VARIABLES
 
 _SECONDS = 60.0  # For the gradients of single examples, each of which takes as long as a step, and for the culprits likewise.
 Arrays = Mapping[str, np.ndarray]
@@ -45,6 +46,8 @@ class Inspected(NamedTuple):
       gradients, updates: of each variable, by name.
       origin: where the first NaN or infinity arises; None if there is none.
       culprits: the examples by which loss or gradients are not finite; None if they are, or no example is to blame.
+      loss_scale: that of float16, before the step; None without. All losses and gradients are those without it.
+      is_skipped: whether the step left the variables as they are, as gradients overflow float16 at this scale.
     """
 
     losses: tuple[float, float]
@@ -58,6 +61,8 @@ class Inspected(NamedTuple):
     layers: list[Layer]
     origin: Origin | None
     culprits: Culprits | None
+    loss_scale: float | None
+    is_skipped: bool
 
 
 class Inspection:
@@ -90,18 +95,24 @@ class Inspection:
             'gradients': {name: measures_of(value) for name, value in self._gradients.items()},
             'layers': [measures_of(tensor) for tensor in self._layers],
         }
+        scales = [one for one in tf.global_variables() if one.op.name.rpartition('/')[2] == LOSS_SCALING_VARIABLES[0]]
+        self._has_scale, self._scale = bool(scales), scales[0] if scales else tf.ones([])
         checked = [spec.loss, *self._gradients.values()]
         self._is_finite = tf.reduce_all(tf.stack([tf.reduce_all(tf.math.is_finite(value)) for value in checked]))
         if self._example_loss is not None:
             self._weights = tf.placeholder(self._example_loss.dtype, [None], 'example_weights')
-            pulled = tf.gradients(tf.reduce_sum(self._example_loss * self._weights), [*self._variables.values()])
+            # As in the mean of the batch: float16 would lose smaller ones, and overflow by larger ones.
+            scale = tf.cast(self._scale / tf.size(self._example_loss, out_type=tf.float32), self._example_loss.dtype)
+            total = tf.reduce_sum(self._example_loss * self._weights) * scale
+            pulled = tf.gradients(total, [*self._variables.values()])
             merged = [merge_duplicates(gradient) for gradient in pulled if gradient is not None]
             self._norm = tf.global_norm(in_one_type(merged)) if merged else tf.zeros([])
+            self._norm /= tf.cast(scale, self._norm.dtype)
 
     def step(self, batch: list[Any]) -> Inspected:
         """Runs the step of a batch, arrays as of `flat`, after looking at it."""
         feeds = dict(zip(self._fed, batch, strict=True))
-        found, before = self._session.run((self._fetches, self._variables), feeds)
+        found, before, scale = self._session.run((self._fetches, self._variables, self._scale), feeds)
         gradients = {name: to_measure(numbers) for name, numbers in found['gradients'].items()}
         losses = found['example_losses'][0] if found['example_losses'] else None
         origin = to_blame = None
@@ -114,7 +125,7 @@ class Inspection:
             losses = self._losses(to_blame, feeds_of) if to_blame else losses
             norms = self._norms(losses, feeds_of)
         loss, _ = self._session.run((self._spec.loss, self._spec.train_op), feeds)
-        after = self._session.run(self._variables)
+        after, scale_after = self._session.run((self._variables, self._scale))
         return Inspected(
             losses=(float(found['loss']), float(loss)),
             example_losses=losses,
@@ -127,6 +138,8 @@ class Inspection:
             layers=[Layer(t.op.name, t.op.type, to_measure(n)) for t, n in zip(self._layers, found['layers'])],
             origin=origin,
             culprits=to_blame,
+            loss_scale=float(scale) if self._has_scale else None,
+            is_skipped=bool(scale_after < scale),
         )
 
     def _culprits(self, batch, arrays):

@@ -57,7 +57,9 @@ class Replay(NamedTuple):
     @property
     def worst(self) -> Replayed:
         """The step with the first NaN or infinity, or else with the largest loss."""
-        broken = [one for one in self.steps if one.inspected.origin or not np.isfinite(one.loss)]
+        broken = [
+            one for one in self.steps if one.inspected.origin and not one.inspected.is_skipped or not np.isfinite(one.loss)
+        ]
         return broken[0] if broken else max(self.steps, key=lambda one: one.loss)
 
 
@@ -87,7 +89,9 @@ def _lines(replay):
         found, step = one.inspected, {'step': one.step}
         origin = found.origin and found.origin._asdict()
         blamed = {'culprits': culprits_of(one), 'are_all_culprits': found.culprits and found.culprits.are_all}
-        yield {'kind': 'step', **step, 'loss': one.loss, 'loss_as_inspected': found.losses[0], 'not_finite': origin, **blamed}
+        scale = {} if found.loss_scale is None else {'loss_scale': found.loss_scale, 'is_skipped': found.is_skipped}
+        losses = {'loss': one.loss, 'loss_as_inspected': found.losses[0]}
+        yield {'kind': 'step', **step, **losses, 'not_finite': origin, **blamed, **scale}
         for example in one.examples:
             yield {'kind': 'example', **step, **to_json(example, replay.metadata)}
         for name, update in found.updates.items():
@@ -122,6 +126,16 @@ def blamed_text(step: Replayed) -> str:
     return f'It is not finite because of {", ".join(culprits[:_CULPRITS])}{more}; {rest}.'
 
 
+def skipped_text(step: Replayed) -> str:
+    """Returns that a step was skipped, in a sentence; '' if it was not."""
+    if not step.inspected.is_skipped:
+        return ''
+    scale = step.inspected.loss_scale
+    return (
+        f'The step was skipped, as usual with float16: gradients overflow at the loss scale {scale:g}, which then was halved.'
+    )
+
+
 def _draw(replay, path):
     names = class_names_of(replay.metadata)
     sheet = ContactSheet(path, names.get(''), label_names_of(replay.metadata))
@@ -144,6 +158,7 @@ def _parts(replay):
         'worst': worst,
         'compared': compared_text(replay),
         'blamed': blamed_text(worst),
+        'skipped': skipped_text(worst),
         'has_odd': any(one.odd for one in shown),
         'curves': [curve] if len(steps) > 1 and np.isfinite(losses).any() else [],
         'examples': [

@@ -6,7 +6,7 @@ from estimator_trainer.common.training.reproducibility import shared_ops
 
 
 def _ops(show):
-    """Returns the names of the shared ops of a step with the product a, the sum b of it and a bias, and c, the sum of b and x."""
+    """Returns the shared ops, by name, of a step: a is a product, b its sum with a bias, c the sum of b and x."""
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [2, 3])
         a = tf.matmul(x, tf.get_variable('w', [3, 3]), name='a')
