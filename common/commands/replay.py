@@ -102,6 +102,8 @@ def _numbers(source, output_dir, step):
 def _result(found):
     worst, comparison = found.worst, found.comparison
     origin = worst.inspected.origin
+    for text in filter(None, (written.skipped_text(worst), written.blamed_text(worst))):
+        tf.logging.info('Step %d: %s', worst.step, text)
     for one in worst.examples[:_SHOWN]:
         tf.logging.info('Step %d: loss %s: %s', worst.step, 'unknown' if one.loss is None else f'{one.loss:.4g}', one.where)
     if left_out := sum(one.loss is not None and one.gradient_norm is None for one in worst.examples):
@@ -116,6 +118,7 @@ def _result(found):
         'first_difference': comparison.differing,
         'largest_difference': comparison.largest,
         'not_finite': str(origin) if origin else None,
+        'culprits': written.culprits_of(worst),
         'examples': [_short(to_json(one, found.metadata)) for one in worst.examples[:_SHOWN]],
     }
 

@@ -33,6 +33,7 @@ from estimator_trainer.common.runs import runner, saved_flags, start_over
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir, run_files
+from estimator_trainer.common.training import augmentation
 from estimator_trainer.common.training.model_fn import check_hparams
 from estimator_trainer.hparams import build, overrides
 from estimator_trainer.hparams.origins import origins
@@ -69,7 +70,14 @@ def load(FLAGS: flags.FlagValues, objects: Objects = Objects(), run: SavedRun | 
     params = _given(FLAGS, objects, model, dataset, run)
     params, overridden = build.add_overrides(params, FLAGS.override_hparams)
     overridable = getattr(model, 'OVERRIDABLE_HPARAMS', ())
-    check_all([lambda: overrides.check_names(overridden, overridable), lambda: check_hparams(params)])
+    lacks = getattr(dataset, 'LACKS', ())
+    check_all(
+        [
+            lambda: overrides.check_names(overridden, overridable),
+            lambda: check_hparams(params),
+            lambda: augmentation.check_lacking(params, lacks, FLAGS.record_margins),
+        ]
+    )
     return model, dataset, params
 
 

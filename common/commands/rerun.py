@@ -257,6 +257,11 @@ def _check(output_dir):
         )
     if saved_flags.has_parameter_servers(kept):
         raise UsageError(f'--output_dir={output_dir}: was trained with parameter servers, which keep no order of the updates')
+    if kept.get('precision') == 'float16' and not tf.config.list_physical_devices('GPU'):
+        raise UsageError(
+            f'--output_dir={output_dir}: was trained with --precision=float16, which needs a GPU: train its steps again where '
+            'there is one'
+        )
 
 
 def _values(kept, then):

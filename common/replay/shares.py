@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.parts import part_size
+from estimator_trainer.common.replay.culprits import Culprits
 from estimator_trainer.common.replay.inspection import Inspected, Inspection, Layer
 from estimator_trainer.common.replay.measures import Measure, measure
 from estimator_trainer.common.replay.recorded import Recorded
@@ -38,7 +39,7 @@ class ShareInspection(Inspection):
     def _advance(self, feeds):
         del feeds  # The tasks have updated the variables together.
         self._restore(self._after)
-        return float('nan'), self._session.run(self._variables)
+        return float('nan')
 
 
 def look(inspections: Sequence[ShareInspection], recorded: Recorded, step: int, batch_size: int) -> Inspected:
@@ -65,6 +66,23 @@ def look(inspections: Sequence[ShareInspection], recorded: Recorded, step: int, 
             for layers in zip(*(p.layers for p in parts))
         ],
         origin=next((part.origin for part in parts if part.origin), None),
+        culprits=_culprits(parts),
+    )
+
+
+def _culprits(parts):
+    """Returns the Culprits of all shares, by their numbers in the batch; None if none has any."""
+    count, known = len(parts), {task: part.culprits for task, part in enumerate(parts) if part.culprits}
+    if not known:
+        return None
+    sizes = [len(part.example_losses) for part in parts]
+    others = [known[task].others if task in known else np.arange(size) for task, size in enumerate(sizes)]
+    first = min(known)
+    return Culprits(
+        sorted(number * count + task for task, own in known.items() for number in own.found),
+        _in_order([own * count + task for task, own in enumerate(others)]),
+        known[first].good * count + first,
+        all(part.culprits.are_all if part.culprits else not part.origin for part in parts),
     )
 
 

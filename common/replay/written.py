@@ -20,6 +20,7 @@ from estimator_trainer.common.targets import class_names_of, label_names_of
 
 _SHOWN = 50  # Examples on the page.
 _COLUMNS = 12
+_CULPRITS = 5  # Named in a sentence.
 
 
 class Replayed(NamedTuple):
@@ -81,7 +82,7 @@ class Steps:
 
 
 def _is_broken(step):
-    return bool(step.inspected.origin) or not np.isfinite(step.loss)
+    return bool(step.inspected.origin) and not step.inspected.is_skipped or not np.isfinite(step.loss)
 
 
 def save(replay: Replay, steps: Steps, directory: str) -> dict[str, str]:
@@ -113,7 +114,10 @@ def _lines_of(one, metadata):
     """Yields the lines of a step, its examples, variables and layers."""
     found, step = one.inspected, {'step': one.step}
     origin = found.origin and found.origin._asdict()
-    yield {'kind': 'step', **step, 'loss': one.loss, 'loss_as_inspected': found.losses[0], 'not_finite': origin}
+    blamed = {'culprits': culprits_of(one), 'are_all_culprits': found.culprits and found.culprits.are_all}
+    scale = {} if found.loss_scale is None else {'loss_scale': found.loss_scale, 'is_skipped': found.is_skipped}
+    losses = {'loss': one.loss, 'loss_as_inspected': found.losses[0]}
+    yield {'kind': 'step', **step, **losses, 'not_finite': origin, **blamed, **scale}
     for example in one.examples:
         yield {'kind': 'example', **step, **to_json(example, metadata)}
     for name, update in found.updates.items():
@@ -127,6 +131,35 @@ def _lines_of(one, metadata):
         }
     for layer in found.layers:
         yield {'kind': 'layer', **step, 'name': layer.name, 'op': layer.type, 'output': layer.measure._asdict()}
+
+
+def culprits_of(step: Replayed) -> list[str]:
+    """Returns the places of the examples by which a step is not finite."""
+    return [example.where for example in step.examples if example.is_culprit]
+
+
+def blamed_text(step: Replayed) -> str:
+    """Returns because of which examples a step is not finite, in a sentence; '' if it is finite."""
+    found = step.inspected.culprits
+    if not step.inspected.origin:
+        return ''
+    if not found:
+        return 'No example is to blame: the step is not finite with others in place of any of them.'
+    culprits = [one.where + (f' ({one.odd})' if one.odd else '') for one in step.examples if one.is_culprit]
+    more = f' and {len(culprits) - _CULPRITS} more' if len(culprits) > _CULPRITS else ''
+    them = 'them' if len(culprits) > 1 else 'it'
+    rest = f'without {them}, the step is finite' if found.are_all else 'there are others, for which time ran out'
+    return f'It is not finite because of {", ".join(culprits[:_CULPRITS])}{more}; {rest}.'
+
+
+def skipped_text(step: Replayed) -> str:
+    """Returns that a step was skipped, in a sentence; '' if it was not."""
+    if not step.inspected.is_skipped:
+        return ''
+    scale = step.inspected.loss_scale
+    return (
+        f'The step was skipped, as usual with float16: gradients overflow at the loss scale {scale:g}, which then was halved.'
+    )
 
 
 def _draw(replay, path):
@@ -150,6 +183,9 @@ def _parts(replay):
         'replay': replay,
         'worst': worst,
         'compared': compared_text(replay),
+        'blamed': blamed_text(worst),
+        'skipped': skipped_text(worst),
+        'has_odd': any(one.odd for one in shown),
         'curves': [curve] if len(steps) > 1 and np.isfinite(losses).any() else [],
         'examples': [
             (one, _said(one, replay.metadata), to_data_uri(one.prediction.image) if has_picture(one) else '') for one in shown

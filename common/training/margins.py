@@ -10,6 +10,7 @@ from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.errors import UsageError, describe
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage import margins_file
+from estimator_trainer.common.targets import why_no_class
 from estimator_trainer.hparams.build import HParams
 
 FLAG = '--record_margins'
@@ -131,6 +132,8 @@ def check_params(params: HParams, output_dir: str) -> None:
     """Raises UsageError if the margins of a run would have no meaning, or their file no place."""
     if is_remote(output_dir):
         raise UsageError(f'{FLAG}: --output_dir={output_dir} must be on this machine: its file is changed in place')
+    if found := why_no_class(params.metadata, params.get('task')):
+        raise UsageError(f'{FLAG} is for one class of each example, but {found}: omit it')
     if params.mixup_alpha:
         raise UsageError(f'{FLAG} excludes mixup_alpha={params.mixup_alpha:g}: a mixed example has two labels: omit one')
 
