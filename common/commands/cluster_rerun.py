@@ -4,7 +4,7 @@ from collections.abc import Sequence
 import os
 import re
 
-from estimator_trainer.common.cluster import local
+from estimator_trainer.common.cluster import local, local_tasks
 from estimator_trainer.common.commands.rerun_task import ASKED
 from estimator_trainer.common.console import errors_only
 from estimator_trainer.common.errors import RunError, UsageError
@@ -43,7 +43,7 @@ def train(
     failure: UsageError | RunError | None = None
     try:
         with errors_only():
-            local.run([script, 'rerun_task', *flags], {'chief': 1, 'worker': tasks - 1}, directory, 0, stop)
+            local.run([script, 'rerun_task', *flags], local_tasks.parse(f'chief:1,worker:{tasks - 1}'), directory, 0, stop)
     except (UsageError, RunError) as error:
         failure = type(error)(f'training up to step {end} again, by {tasks} tasks, failed: {_LOG.sub("", str(error))}')
     is_finite = recorded.read_losses() if recorded else True

@@ -107,7 +107,8 @@ class Rerun:
         with self._checked() as experiment:
             is_finite = record(experiment, step, self._recorded if self._records else None, self.step + 1 if look else None)
             if look:
-                look(experiment.source, self._inspected(experiment))
+                with contextlib.closing(self._inspected(experiment)) as steps:
+                    look(experiment.source, steps)
         return is_finite
 
     def _inspected(self, experiment):
@@ -118,7 +119,7 @@ class Rerun:
 
     def _train_together(self, step, first, look):
         with self._checked():
-            pass
+            pass  # A mistake is found before any process starts.
         if self._objects.model or self._objects.dataset:
             raise UsageError(
                 f'{self._output_dir}: was trained by {self._tasks} processes, which need the names of its modules in place of '
@@ -129,10 +130,11 @@ class Rerun:
         recorded = self._recorded if self._records else None
         given = self._script, arguments, self.directory, self._tasks, step, self._stop
         is_finite = cluster_rerun.train(*given, recorded, first)
-        if first:
+        if first and max(self.losses) >= first:
             with contextlib.ExitStack() as cleanup:
                 experiments = [cleanup.enter_context(self.opened(task)) for task in range(self._tasks)]
-                look(experiments[0].source, self._inspected_together(experiments, first))
+                steps = cleanup.enter_context(contextlib.closing(self._inspected_together(experiments, first)))
+                look(experiments[0].source, steps)
         return is_finite
 
     def _inspected_together(self, experiments, first):
@@ -187,9 +189,9 @@ class Rerun:
         values = _values(self._kept, then)
         write_json(run_dir.flags_path(self.directory), {**self._kept, **values, 'num_tasks': self._tasks})
         values |= {'steps_per_loop': 1 if self._records else 0, 'data_dir': self._data_dir, 'output_dir': self.directory}
-        return flags.from_values({**values, **_FIXED, **self._periods(values)})  # Loops of steps compute the same bits.
+        return flags.from_values({**values, **_FIXED, **self._periods()})  # Loops of steps compute the same bits.
 
-    def _periods(self, values):
+    def _periods(self):
         """Returns the flags of the steps at which the tasks of a cluster share the gradients that they accumulate."""
         if self._tasks == 1:
             return {}
