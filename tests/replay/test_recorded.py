@@ -3,6 +3,7 @@
 import os
 import re
 import tempfile
+import types
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import processes
 from estimator_trainer.common.replay import shares, workplace
+from estimator_trainer.common.replay.culprits import Culprits
 from estimator_trainer.common.replay.measures import measure
 from estimator_trainer.common.replay.recorded import Recorded
 
@@ -44,6 +46,17 @@ def test_shares_of_a_batch_are_put_in_its_order_and_padded_to_the_longest():
     found = shares._in_order([np.array([[b'a', b'b'], [b'c', b'd']], object), np.array([[b'e']], object)])
     assert found.tolist() == [[b'a', b'b'], [b'e', b''], [b'c', b'd']]
     assert shares._in_order([np.float32([1, 3]), np.float32([2])]).tolist() == [1, 2, 3] and shares._in_order([None]) is None
+
+
+def test_culprits_of_shares_have_their_numbers_in_the_batch():
+    def part(culprits, size, origin=None):
+        return types.SimpleNamespace(culprits=culprits, example_losses=[0.0] * size, origin=origin)
+
+    first = Culprits([1, 2], np.array([0, 0, 0]), 0, True)  # Of the examples 0, 2 and 4; the other task has 1 and 3.
+    found = shares._culprits([part(first, 3, 'op'), part(None, 2)])
+    assert (found.found, found.others.tolist(), found.good, found.are_all) == ([2, 4], [0, 1, 0, 3, 0], 0, True)
+    assert not shares._culprits([part(first, 3, 'op'), part(None, 2, 'op')]).are_all
+    assert shares._culprits([part(None, 3, 'op'), part(None, 2)]) is None
 
 
 def test_the_measure_of_parts_is_that_of_the_whole():
