@@ -29,7 +29,8 @@ class ShareInspection(Inspection):
         self._recorded, self._after = recorded, step
         self._restore(step - 1, task)
         gradients = self._session.run(self._gradients, dict(zip(self._fed, batch, strict=True)))
-        return self.step(batch), gradients
+        with self._session.graph.as_default():  # It adds ops to find what is not finite.
+            return self.step(batch), gradients
 
     def _restore(self, step, task=0):
         """Restores the weights at a global step, those that all tasks have in common and then the task's own."""
