@@ -1,6 +1,7 @@
 """What the tasks of a training record of its steps: the losses, and in files of a directory, the batches and the weights."""
 
 import dataclasses
+import glob
 import os
 from typing import Any
 
@@ -46,6 +47,11 @@ class Recorded:
     def weights_path(self, step: int, task: int) -> str:
         """Returns the path, without suffix, of a task's checkpoint of the weights at a global step."""
         return os.path.join(self.directory, f'weights-{task}-{step}')
+
+    def delete_weights(self, step: int) -> None:
+        """Deletes the weights of all tasks at a global step."""
+        for path in glob.glob(f'{glob.escape(self.directory)}/weights-*-{step}.*'):
+            os.remove(path)
 
     def save_batch(self, step: int, task: int, arrays: list[Any]) -> None:
         """Saves the batch of a step, arrays of any type; text is of bytes."""

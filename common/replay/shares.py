@@ -44,13 +44,14 @@ class ShareInspection(Inspection):
 
 
 def look(inspections: Sequence[ShareInspection], recorded: Recorded, step: int, batch_size: int) -> Inspected:
-    """Returns a step as all tasks have made it, its examples in the order of the batch, and deletes its batches.
+    """Returns a step as all tasks have made it, its examples in the order of the batch, and deletes what was recorded of it.
 
     Args:
       inspections: of each task.
       batch_size: of all tasks.
     """
     found = [inspection.look(recorded, step, task) for task, inspection in enumerate(inspections)]
+    recorded.delete_weights(step - 1)
     parts = [inspected for inspected, _ in found]
     # As common/cluster/collectives.py computes means, where TensorFlow multiplies by the reciprocal.
     weights = [1 / np.float32(batch_size / part_size(batch_size, len(parts), task)) for task in range(len(parts))]
