@@ -1,6 +1,8 @@
 """A step of a cluster's training, looked at: each task's share of the batch by its own graph, and all of them as one step."""
 
 from collections.abc import Sequence
+import functools
+import operator
 from typing import Any
 
 import numpy as np
@@ -54,7 +56,7 @@ def look(inspections: Sequence[ShareInspection], recorded: Recorded, step: int, 
     recorded.delete_weights(step - 1)
     parts = [inspected for inspected, _ in found]
     # As common/cluster/collectives.py computes means, where TensorFlow multiplies by the reciprocal.
-    weights = [1 / np.float32(batch_size / part_size(batch_size, len(parts), task)) for task in range(len(parts))]
+    weights = [np.float32(1) / np.float32(batch_size / part_size(batch_size, len(parts), task)) for task in range(len(parts))]
     gradients = {name: [own[name] for _, own in found] for name in found[0][1]}
     loss = _mean_loss([np.float32(part.losses[0]) for part in parts], weights, recorded.losses[step])
     return parts[0]._replace(
@@ -97,7 +99,7 @@ def _mean_loss(losses, weights, trained):
 
 
 def _mean(shares, weights):
-    return sum(share * weight.astype(share.dtype) for share, weight in zip(shares, weights))
+    return functools.reduce(operator.add, [share * weight.astype(share.dtype) for share, weight in zip(shares, weights)])
 
 
 def _arrays_in_order(parts):
