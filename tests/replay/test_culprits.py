@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.replay import culprits
+from estimator_trainer.common.replay import culprits, written
+from estimator_trainer.common.replay.examples import Example
 from estimator_trainer.common.replay.inspection import Inspection
 from estimator_trainer.common.replay.odd_values import odd_values
+from estimator_trainer.common.replay.written import Replayed
 from estimator_trainer.common.training import observed
 
 SIZE = 6
@@ -61,6 +63,17 @@ def test_values_that_are_not_finite_or_far_are_named_in_the_units_of_the_data():
         'celsius is 1010, the median of the batch is 12',
         'image is infinite in 1 of 4 values; label is NaN',
     ]
+
+
+def test_a_sentence_names_the_first_odd_examples_and_values():
+    arrays = {'x': np.tile(np.linspace(-1, 1, 8, dtype=np.float32)[:, None], [1, 5])}
+    arrays['x'][2] = 1e6
+    odd = odd_values(arrays, 8, {})
+    assert odd[2].startswith('x[0] is 1e+06, the median of the batch is 0.') and odd[2].endswith('; and 2 more') and not odd[0]
+    examples = [Example(f'e{i}', None, 1.0, 1.0, {}, 'y is NaN', False) for i in range(7)]
+    found = written.odd_text(Replayed(1, 1.0, None, examples))
+    assert found == f'Far from the other examples: {", ".join(f"e{i} (y is NaN)" for i in range(5))} and 2 more.'
+    assert written.odd_text(Replayed(1, 1.0, None, [one._replace(is_culprit=True) for one in examples])) == ''
 
 
 def _inspect(x, y, function):
