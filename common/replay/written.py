@@ -118,7 +118,7 @@ def blamed_text(step: Replayed) -> str:
     if not step.inspected.origin:
         return ''
     if not found:
-        return 'No example is to blame: the step is not finite with others in place of any of them.'
+        return 'No example was found without which it would be finite.'
     culprits = [one for one in step.examples if one.is_culprit]
     them = 'them' if len(culprits) > 1 else 'it'
     rest = f'without {them}, the step is finite' if found.are_all else 'there are others, for which time ran out'
@@ -128,7 +128,7 @@ def blamed_text(step: Replayed) -> str:
 def odd_text(step: Replayed) -> str:
     """Returns which examples have odd values, in a sentence; '' if none do, or they are named as culprits."""
     odd = [one for one in step.examples if one.odd and not one.is_culprit]
-    return f'Far from the other examples: {_named(odd)}.' if odd else ''
+    return f'Unlike the other examples: {_named(odd)}.' if odd else ''
 
 
 def _named(examples):
