@@ -102,7 +102,7 @@ def _numbers(source, output_dir, step):
 def _result(found):
     worst, comparison = found.worst, found.comparison
     origin = worst.inspected.origin
-    for text in filter(None, (written.skipped_text(worst), written.blamed_text(worst))):
+    for text in filter(None, (written.skipped_text(worst), written.blamed_text(worst), written.odd_text(worst))):
         tf.logging.info('Step %d: %s', worst.step, text)
     for one in worst.examples[:_SHOWN]:
         tf.logging.info('Step %d: loss %s: %s', worst.step, 'unknown' if one.loss is None else f'{one.loss:.4g}', one.where)

@@ -12,11 +12,12 @@ from estimator_trainer.common.commands import flags, request
 from estimator_trainer.common.commands.rerun import rerun, rerun_from_start
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference.evaluated_input import aside
-from estimator_trainer.common.replay import exported, proof
+from estimator_trainer.common.replay import exported, input_state, proof
 from estimator_trainer.common.runs import made_by
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import provenance
 from estimator_trainer.common.storage.provenance import Record
+from estimator_trainer.common.training import exact_program
 from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 
 _CURE = '--keep_checkpoint_every=N, or --keep_checkpoint_max=0, keeps those that a verification needs'
@@ -141,11 +142,31 @@ def _trained(verified, path, end, stop, data_dir, objects):
     ) as again:
         if not again.train(end):
             raise RunError(f'{verified.kept[end]}: training the steps before it again gives a loss that is not finite')
+        _compare_input(verified, again, end)
         yield again.directory
         if proof.compare(verified.kept[end], again.checkpoint()):
             with again.opened() as experiment:
                 train_op = _train_op(experiment)
             warn_of_random_ops(train_op)
+
+
+def _compare_input(verified, again, end):
+    """Raises RunError if a module's own `input_fn` goes on otherwise than it did in the run; warns if that is unknown."""
+    if not verified.record.checkpoints[end].get('input'):
+        return  # The position is a function of the step, or a warning of the run has said what it does not save.
+    states = [
+        os.path.join(directory, exact_program.FOLDER, f'{end}.input') for directory in (verified.output_dir, again.directory)
+    ]
+    are_equal = None
+    if all(tf.io.gfile.exists(f'{state}.index') for state in states):
+        with again.opened() as experiment:
+            are_equal = input_state.are_equal(experiment.train_input_fn, experiment.estimator.config.tf_random_seed, *states)
+    if are_equal is None:
+        tf.logging.warning(
+            'Step %d: where the input goes on is not compared: its state is not kept, or cannot be restored here.', end
+        )
+    elif not are_equal:
+        raise RunError(f'{states[0]}: is not where the input comes to when the steps before are trained again')
 
 
 def _train_op(experiment):

@@ -40,7 +40,7 @@ def find(
       is_late: whether time ran out.
 
     Returns:
-      None if no example is to blame: none makes a finite step in all places, or each half of the batch, and so on, is finite.
+      None if none are found: no example makes a finite step in all places, each half is finite, or time ran out.
     """
     tried = [*candidates][:_TRIES]
     good = next((number for number in tried if is_finite(np.full(size, number))), None)

@@ -45,7 +45,7 @@ class Inspected(NamedTuple):
       features, labels, predictions: {name: array [batch, ...]}; features are those after augmentation.
       gradients, updates: of each variable, by name.
       origin: where the first NaN or infinity arises; None if there is none.
-      culprits: the examples by which loss or gradients are not finite; None if they are, or no example is to blame.
+      culprits: the examples by which loss or gradients are not finite; None if they are, or none was found.
       loss_scale: that of float16, before the step; None without. All losses and gradients are those without it.
       is_skipped: whether the step left the variables as they are, as gradients overflow float16 at this scale.
     """

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+_SHOWN = 3  # Columns of an example.
 _FAR = 100  # Times the distance from the median that three quarters of a batch have.
 
 
@@ -21,7 +22,7 @@ def odd_values(arrays: Mapping[str, np.ndarray], size: int, parts: Mapping[str, 
         if len(array) == size and array.size and np.issubdtype(array.dtype, np.floating):
             for i, text in _odd(name, np.asarray(array, np.float64), parts.get(name, ())):
                 found[i].append(text)
-    return ['; '.join(texts) for texts in found]
+    return ['; '.join(texts[:_SHOWN]) + (f'; and {len(texts) - _SHOWN} more' if len(texts) > _SHOWN else '') for texts in found]
 
 
 def _odd(name, array, parts) -> Iterator[tuple[int, str]]:

@@ -20,7 +20,7 @@ from estimator_trainer.common.targets import class_names_of, label_names_of
 
 _SHOWN = 50  # Examples on the page.
 _COLUMNS = 12
-_CULPRITS = 5  # Named in a sentence.
+_NAMED = 5  # Examples of a sentence.
 
 
 class Replayed(NamedTuple):
@@ -144,12 +144,22 @@ def blamed_text(step: Replayed) -> str:
     if not step.inspected.origin:
         return ''
     if not found:
-        return 'No example is to blame: the step is not finite with others in place of any of them.'
-    culprits = [one.where + (f' ({one.odd})' if one.odd else '') for one in step.examples if one.is_culprit]
-    more = f' and {len(culprits) - _CULPRITS} more' if len(culprits) > _CULPRITS else ''
+        return 'No example was found without which it would be finite.'
+    culprits = [one for one in step.examples if one.is_culprit]
     them = 'them' if len(culprits) > 1 else 'it'
     rest = f'without {them}, the step is finite' if found.are_all else 'there are others, for which time ran out'
-    return f'It is not finite because of {", ".join(culprits[:_CULPRITS])}{more}; {rest}.'
+    return f'It is not finite because of {_named(culprits)}; {rest}.'
+
+
+def odd_text(step: Replayed) -> str:
+    """Returns which examples have odd values, in a sentence; '' if none do, or they are named as culprits."""
+    odd = [one for one in step.examples if one.odd and not one.is_culprit]
+    return f'Unlike the other examples: {_named(odd)}.' if odd else ''
+
+
+def _named(examples):
+    names = [one.where + (f' ({one.odd})' if one.odd else '') for one in examples]
+    return ', '.join(names[:_NAMED]) + (f' and {len(names) - _NAMED} more' if len(names) > _NAMED else '')
 
 
 def skipped_text(step: Replayed) -> str:
@@ -184,6 +194,7 @@ def _parts(replay):
         'worst': worst,
         'compared': compared_text(replay),
         'blamed': blamed_text(worst),
+        'odd': odd_text(worst),
         'skipped': skipped_text(worst),
         'has_odd': any(one.odd for one in shown),
         'curves': [curve] if len(steps) > 1 and np.isfinite(losses).any() else [],

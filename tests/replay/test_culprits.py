@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.replay import culprits
+from estimator_trainer.common.replay import culprits, written
+from estimator_trainer.common.replay.examples import Example
 from estimator_trainer.common.replay.inspection import Inspection
 from estimator_trainer.common.replay.odd_values import odd_values
+from estimator_trainer.common.replay.written import Replayed
 from estimator_trainer.common.training import observed
 
 SIZE = 6
@@ -63,6 +65,17 @@ def test_values_that_are_not_finite_or_far_are_named_in_the_units_of_the_data():
     ]
 
 
+def test_a_sentence_names_the_first_odd_examples_and_values():
+    arrays = {'x': np.tile(np.linspace(-1, 1, 8, dtype=np.float32)[:, None], [1, 5])}
+    arrays['x'][2] = 1e6
+    odd = odd_values(arrays, 8, {})
+    assert odd[2].startswith('x[0] is 1e+06, the median of the batch is 0.') and odd[2].endswith('; and 2 more') and not odd[0]
+    examples = [Example(f'e{i}', None, 1.0, 1.0, {}, 'y is NaN', False) for i in range(7)]
+    found = written.odd_text(Replayed(1, 1.0, None, examples))
+    assert found == f'Unlike the other examples: {", ".join(f"e{i} (y is NaN)" for i in range(5))} and 2 more.'
+    assert written.odd_text(Replayed(1, 1.0, None, [one._replace(is_culprit=True) for one in examples])) == ''
+
+
 def _inspect(x, y, function):
     """Returns the Inspected of a batch in a bare graph, whose losses are the squared errors of function(x, w)."""
     with tf.Graph().as_default(), tf.Session() as session:
@@ -110,6 +123,19 @@ def test_without_batch_norm_too_the_gradients_of_the_others_are_their_own():
     for i in (0, 2, 3, 5):
         assert found.gradient_norms[i] == pytest.approx(np.linalg.norm(2 * X[i] * (X[i] @ [1, 2] - Y[i])), rel=1e-4)
     assert not np.isfinite(found.gradient_norms[[1, 4]]).any()
+
+
+def test_the_sentence_names_the_culprits_or_says_that_none_were_found():
+    inspected = types.SimpleNamespace(origin='x', culprits=types.SimpleNamespace(are_all=True))
+    examples = [Example(name, None, 1.0, 1.0, {}, odd, bool(odd)) for name, odd in (('a', 'y is NaN'), ('b', ''))]
+    found = written.blamed_text(Replayed(1, 1.0, inspected, examples))
+    assert found == 'It is not finite because of a (y is NaN); without it, the step is finite.'
+    inspected.culprits = types.SimpleNamespace(are_all=False)
+    assert written.blamed_text(Replayed(1, 1.0, inspected, examples)).endswith('there are others, for which time ran out.')
+    inspected.culprits = None
+    assert written.blamed_text(Replayed(1, 1.0, inspected, [])) == 'No example was found without which it would be finite.'
+    inspected.origin = None
+    assert written.blamed_text(Replayed(1, 1.0, inspected, [])) == ''
 
 
 def test_a_finite_step_has_no_culprits():
