@@ -9,9 +9,8 @@ from typing import Any
 
 from estimator_trainer.common.commands import command, flags
 
-ASKED = (
-    'rerun.json'  # In the output_dir. end: the step to train up to; first: from which on to record batches; directory: where.
-)
+# In the output_dir: the step `end` to train up to, `first` from which on to record batches, and the `directory` of these.
+ASKED = 'rerun.json'
 
 
 def main(argv: list[str]) -> int:

@@ -4,6 +4,7 @@ import dataclasses
 import os
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
@@ -102,8 +103,10 @@ class _Recorder(tf.train.SessionRunHook):
             self._recorded.save_batch(self._step, self._task.index, run_values.results['batch'])
         self._save_weights(session)
         if self._task.is_chief:
-            is_finite = all(session.run(self._are_finite).values())  # The loss may stay finite, as relu makes 0 of NaN.
-            self._recorded.add_loss(self._step, run_values.results['loss'], is_finite)
+            loss = run_values.results['loss']
+            # The loss may stay finite, as relu makes 0 of NaN.
+            is_finite = bool(np.isfinite(loss)) and all(session.run(self._are_finite).values())
+            self._recorded.add_loss(self._step, loss, is_finite)
             if not is_finite and self._task.count == 1:
                 raise NotFinite('', self._step)
 
