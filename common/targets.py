@@ -86,6 +86,22 @@ def are_several(metadata: Mapping[str, Any]) -> bool:
     return bool(metadata.get('targets'))
 
 
+def why_no_class(metadata: Mapping[str, Any], task: str | None = '') -> str:
+    """Returns why an example has not one class, in words; '' if it may have.
+
+    Args:
+      task: the hyper-parameter of this name, if there is one.
+    """
+    reasons = {
+        'masks are predicted': is_segmentation(metadata),
+        'tags are predicted': is_tagging(metadata),
+        'values are forecast': is_forecast(metadata),
+        'there are several targets': are_several(metadata),
+        'the target is a number': task == REGRESSION,
+    }
+    return next((reason for reason, applies in reasons.items() if applies), '')
+
+
 def class_names_of(metadata: Mapping[str, Any]) -> dict[str, Sequence[str]]:
     """Returns {key of a target of classes whose names are known: the names}; {} for labels that apply or not."""
     found = [] if is_multilabel(metadata) else targets_of(metadata)

@@ -25,6 +25,7 @@ from estimator_trainer.hparams.build import HParams
 
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in SUFFIXES)
 PARSED_ONCE = True
+LACKS = ('image', 'label')
 parse_batch = series_features.parse_batch
 raw_specs = series_features.raw_specs
 from_raw = series_features.from_raw

@@ -48,6 +48,7 @@ from estimator_trainer.hparams.build import HParams
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in SUFFIXES)
 PARSED_ONCE = True
 OWN_FOLDS = True
+LACKS = ('image',)
 _SPLITS = 'train|eval|val|valid|validation|dev|test|fold.*'  # Names of files that are splits whatever their columns.
 raw_specs = raw_columns.raw_specs
 from_raw = raw_columns.from_raw

@@ -30,6 +30,7 @@ from estimator_trainer.common.targets import TAGGING
 from estimator_trainer.hparams.build import HParams
 
 OWN_FOLDS = True
+LACKS = ('image', 'label')
 _SUFFIXES = ('.conll', '.conllu', '.bio', '.iob', '.tsv', '.txt')
 INPUT_PATTERNS = tuple(f'*{suffix}{end}' for suffix in _SUFFIXES for end in ('', '.gz'))
 _VERSION = 1  # Of the conversion.

@@ -28,6 +28,7 @@ from estimator_trainer.hparams.build import HParams
 
 INPUT_PATTERNS = ('*.txt', '*.tsv')
 OWN_FOLDS = True
+LACKS = ('image',)
 _FEATURES = [{'name': name, 'kind': kind, 'stored': 'bytes'} for name, kind in (('text', TEXT), ('label', LABEL))]
 _VERSION = 2  # Of the conversion.
 _MAX_CLASSES = 10000

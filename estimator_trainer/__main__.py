@@ -1,7 +1,7 @@
 """The command lines: python -m estimator_trainer, and with `sweep`, `records` or `completion` as the first word, those.
 
-An installed package also has the commands estimator-trainer and estimator-sweep. `trials` and
-`batch_trials` are for processes that the trainer starts: see common/commands/trials.py and batch_trials.py.
+An installed package also has the commands estimator-trainer and estimator-sweep. `trials`, `batch_trials` and
+`rerun_task` are for processes that the trainer starts: see the files of these names in common/commands.
 """
 
 import signal
@@ -15,6 +15,8 @@ import os
 import shlex
 import sys
 
+_COMMANDS = ('sweep', 'records', 'completion', 'trials', 'batch_trials', 'rerun_task')
+
 
 def find_command(arguments: list[str]) -> tuple[Callable[[list[str]], int], list[str]]:
     """Returns the command of the arguments, a function that returns the exit code, and the argv that it takes.
@@ -22,7 +24,7 @@ def find_command(arguments: list[str]) -> tuple[Callable[[list[str]], int], list
     Raises:
       ModuleNotFoundError: a package that the command needs is not installed.
     """
-    is_named = arguments[:1] in (['sweep'], ['records'], ['completion'], ['trials'], ['batch_trials'])
+    is_named = arguments[:1] in ([name] for name in _COMMANDS)
     name, rest = (arguments[0], arguments[1:]) if is_named else ('trainer', arguments)
     module = importlib.import_module(f'estimator_trainer.common.commands.{name}')
     return module.main, [f'{name}.py', *rest]

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.ops import collective_ops
 
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.parts import part_size
 
 _GROUP = 1
 _DTYPES = (tf.bool, tf.float16, tf.float32, tf.float64, tf.int32, tf.int64)
@@ -92,6 +93,15 @@ class Collectives:
     def gather(self, value: tf.Tensor, is_watched: bool = False) -> tf.Tensor:
         """Concatenates the processes' tensors, in order; all have the same static shape [n, ...]. See `maximum`."""
         return self._gather(value, 0.0 if is_watched else self._timeout)
+
+    def whole(self, share: tf.Tensor, batch_size: int) -> tf.Tensor:
+        """Returns the values of all examples of a step, [batch_size], in the order of the batch, of which each has a share.
+
+        A deadline of the task must end the wait for the others.
+        """
+        sizes = [part_size(batch_size, self.count, index) for index in range(self.count)]
+        gathered = self.gather(tf.pad(tf.ensure_shape(share, [sizes[self.index]]), [[0, sizes[0] - sizes[self.index]]]), True)
+        return tf.gather(gathered, [i % self.count * sizes[0] + i // self.count for i in range(batch_size)])
 
     def broadcast(self, variables: Sequence[tf.Variable]) -> tf.Operation:
         """Returns the op that assigns the values of process 0 to the variables of all processes.

@@ -47,6 +47,9 @@ class SynchronousTask(TrainerTask):
         examples = part_size(params.batch_size, self.count, self.index)
         return StepMeans(self.collectives, loss, params.batch_size / examples, params.gradient_accumulation_steps)
 
+    def whole(self, share: tf.Tensor, batch_size: int) -> tf.Tensor:
+        return self.collectives.whole(share, batch_size)
+
     def hooks(self, hooks, step_hook, means, stop, periods, total_steps, steps_per_loop):
         compare = CompareWeights(self, means, stop, periods, step_hook)
         end = EndTogether(self)

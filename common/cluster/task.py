@@ -16,7 +16,7 @@ from estimator_trainer.common.cluster.members import Members
 from estimator_trainer.common.cluster.probe import ANSWERS, FOREIGN, probe_all
 from estimator_trainer.common.cluster.server import start_server
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
-from estimator_trainer.common.cluster.training_task import TrainingTask
+from estimator_trainer.common.cluster.training_task import TrainingTask, task_seed
 from estimator_trainer.common.cluster.watch import Watch
 from estimator_trainer.common.errors import RunError, UsageError, print_error
 from estimator_trainer.common.processes import exit_process, restart_process
@@ -26,7 +26,6 @@ _REMINDER_SECONDS = 20
 _END_SECONDS = 3
 _LOOK_SECONDS = 1
 _SEARCH_SECONDS = 5  # Until a task that has failed has ended.
-_SEED_STEP = 1000003  # A prime, so that similar seeds of different tasks do not collide.
 RESTART = 'restart all tasks to resume from the latest checkpoint'
 
 
@@ -235,7 +234,7 @@ class TrainerTask(Task, TrainingTask):
 
     def run_config(self, config: 'tf.estimator.RunConfig') -> 'tf.estimator.RunConfig':
         """See TrainingTask. The tasks draw different random numbers."""
-        seed = (config.tf_random_seed + self.index * _SEED_STEP) % 2**31
+        seed = task_seed(config.tf_random_seed, self.index)
         config = config.replace(session_config=self.session_config, tf_random_seed=seed)
         config._master = self.target  # RunConfig takes it from TF_CONFIG only.
         return config

@@ -10,6 +10,13 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.hparams.build import HParams
 
+_SEED_STEP = 1000003  # A prime, so that similar seeds of different tasks do not collide.
+
+
+def task_seed(seed: int, index: int) -> int:
+    """Returns the seed of a task of a cluster: the tasks draw different random numbers."""
+    return (seed + index * _SEED_STEP) % 2**31
+
 
 class Means:
     """The loss of a step, and the means of its gradients, over all processes that share a batch.
@@ -81,6 +88,10 @@ class TrainingTask(abc.ABC):
         """Returns the object that averages a step's loss, float32 scalar, and gradients over the examples of all processes."""
         del params
         return Means(loss)
+
+    def whole(self, share: tf.Tensor, batch_size: int) -> tf.Tensor:
+        """Returns the values of all examples of a step, [batch_size], in their order, given those of this process's share."""
+        return tf.ensure_shape(share, [batch_size])
 
     def step_hook(self, stop: StopOnSignal) -> Any:
         """Returns the hook that knows the next step that hooks see; None for MultiStepHook."""
@@ -155,12 +166,19 @@ class Alone(TrainingTask):
 
 
 class Rehearsal(Alone):
-    """The chief of a cluster in a dry run: alone, with its share of each batch. Arguments as the attributes."""
+    """A task of a cluster, by default the chief, alone, with its share of each batch. Arguments as the attributes."""
 
     can_change_batch_size = False
 
-    def __init__(self, count: int, batch_parts: int):
-        self.count, self.batch_parts = count, batch_parts
+    def __init__(self, count: int, batch_parts: int, index: int = 0):
+        self.count, self.batch_parts, self.index = count, batch_parts, index
+        self.is_chief = index == 0
+
+    def run_config(self, config):
+        return config.replace(tf_random_seed=task_seed(config.tf_random_seed, self.index))
+
+    def whole(self, share, batch_size):
+        return tf.pad(share, [[0, batch_size - tf.size(share)]])  # Nobody has the others'.
 
 
 ALONE = Alone()

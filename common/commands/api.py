@@ -27,7 +27,6 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 import numpy as np
 
-from estimator_trainer.common import processes
 from estimator_trainer.common.commands import compare as comparison
 from estimator_trainer.common.commands import find_batch_size as batch_size
 from estimator_trainer.common.commands import replay, request, saved_run
@@ -457,7 +456,7 @@ class Run:
         """
         fixed = {'schedule': 'verify', 'intervals': str(intervals), 'export': export and to_path('export', export)}
         with self._settings.asking(fixed) as (FLAGS, objects, stop):
-            return verification.run(processes.SCRIPT, FLAGS, stop, objects)
+            return verification.run(FLAGS, stop, objects)
 
     def seen(self, step: int | str | None = None, record: str | None = None) -> dict[str, Any]:
         """Counts the training records that steps used, by epoch and class, or lists the steps that used one; trains nothing.

@@ -14,8 +14,6 @@ from estimator_trainer.common.options.values import parse_step
 from estimator_trainer.common.paths import real
 from estimator_trainer.common.replay import recorded_losses, run_copy, written
 from estimator_trainer.common.replay.examples import examples_of, to_json
-from estimator_trainer.common.replay.inspection import inspecting
-from estimator_trainer.common.replay.recorder import Recorded
 from estimator_trainer.common.replay.written import Replay, Replayed
 from estimator_trainer.common.runs.drawn import records_of_steps
 from estimator_trainer.common.stop import StopOnSignal
@@ -42,33 +40,28 @@ def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objec
     if real(directory) == real(output_dir):
         raise UsageError(f'--replay_dir={directory}: is the output_dir of the run, which is only read: choose another')
     data_dir = FLAGS.data_dir if FLAGS['data_dir'].present else None
-    recorded = Recorded()
-    with rerun(output_dir, first, stop, data_dir, objects, recorded=recorded) as again:
+    with rerun(output_dir, first, stop, data_dir, objects, records=True) as again:
         tf.io.gfile.makedirs(directory)  # Fails now rather than in the end.
-        found = _replay(again, recorded, output_dir, first, last)
-    return {**_result(found), **written.save(found, directory)}
+        steps = written.Steps(os.path.join(again.directory, 'steps.jsonl'))
+        found = _replay(again, steps, output_dir, first, last)
+        return {**_result(found), **written.save(found, steps, directory)}
 
 
-def _replay(again: Rerun, recorded, output_dir, first, last):
-    start, steps = again.step, []
+def _replay(again: Rerun, steps: written.Steps, output_dir, first, last):
+    start, losses = again.step, again.losses
     facts: dict[str, Any] = {}
     tf.logging.info('Computing the steps %d to %d again, from the checkpoint of step %d.', start + 1, last, start)
-    if not again.train(first - 1):
-        end = max(recorded.losses)
-        raise UsageError(f'--step={first}: the loss, or a variable, is not finite after step {end}: look at it by --step={end}')
 
-    def look(experiment, checkpoint_path):
-        source = experiment.source
+    def look(source, inspected):
         facts.update(model=source.params.model, dataset=source.params.dataset, metadata=source.params.metadata)
-        batches = recorded.batches
-        with inspecting(experiment, checkpoint_path) as inspection:
-            for step in sorted(batches):
-                inspected = inspection.step(batches.pop(step))
-                examples = examples_of(inspected, source, _numbers(source, output_dir, step))
-                steps.append(Replayed(step, float(recorded.losses[step]), inspected, examples))
+        for step, found in inspected:
+            examples = examples_of(found, source, _numbers(source, output_dir, step))
+            steps.add(Replayed(step, float(losses[step]), found, examples), source.params.metadata)
 
-    is_finite = again.train(last, look)
-    losses = recorded.losses
+    is_finite = again.train(last, first, look)
+    if not steps.worst:
+        end = max(losses)
+        raise UsageError(f'--step={first}: the loss, or a variable, is not finite after step {end}: look at it by --step={end}')
     following = recorded_losses.next_logged(output_dir, last)
     if is_finite and following and not recorded_losses.compare(output_dir, losses).steps:
         if following - last <= max(last - start, _FEW):  # There is no other evidence.
@@ -77,7 +70,16 @@ def _replay(again: Rerun, recorded, output_dir, first, last):
     is_same, differences = comparison.differing is None, again.differences
     if not is_same and not again.is_recorded:
         differences = [*differences, 'unknown, as provenance.jsonl is missing or broken']
-    found = Replay(output_dir, start=start, losses=losses, comparison=comparison, differences=differences, steps=steps, **facts)
+    found = Replay(
+        output_dir,
+        start=start,
+        losses=losses,
+        comparison=comparison,
+        differences=differences,
+        num_steps=len(steps.norms),
+        worst=steps.worst,
+        **facts,
+    )
     (tf.logging.info if is_same else tf.logging.warning)('%s', written.compared_text(found))
     if is_same and differences:
         tf.logging.warning('Unlike in the run: %s.', '; '.join(differences))
@@ -97,6 +99,8 @@ def _numbers(source, output_dir, step):
 def _result(found):
     worst, comparison = found.worst, found.comparison
     origin = worst.inspected.origin
+    for text in filter(None, (written.skipped_text(worst), written.blamed_text(worst), written.odd_text(worst))):
+        tf.logging.info('Step %d: %s', worst.step, text)
     for one in worst.examples[:_SHOWN]:
         tf.logging.info('Step %d: loss %s: %s', worst.step, 'unknown' if one.loss is None else f'{one.loss:.4g}', one.where)
     if left_out := sum(one.loss is not None and one.gradient_norm is None for one in worst.examples):
@@ -111,6 +115,7 @@ def _result(found):
         'first_difference': comparison.differing,
         'largest_difference': comparison.largest,
         'not_finite': str(origin) if origin else None,
+        'culprits': written.culprits_of(worst),
         'examples': [_short(to_json(one, found.metadata)) for one in worst.examples[:_SHOWN]],
     }
 

@@ -15,6 +15,7 @@ from estimator_trainer.common import processes
 from estimator_trainer.common.cluster import local, local_tasks, membership, tf_config
 from estimator_trainer.common.cluster.task import Restart
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
+from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.commands import saved_run
 from estimator_trainer.common.commands.flags import arguments, output_dir, to_options, without_effect
 from estimator_trainer.common.commands.saved_run import SavedRun
@@ -33,6 +34,7 @@ from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.plan import Plan
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir, run_files
+from estimator_trainer.common.training import augmentation
 from estimator_trainer.common.training.model_fn import check_hparams
 from estimator_trainer.hparams import build, overrides
 from estimator_trainer.hparams.origins import origins
@@ -69,7 +71,14 @@ def load(FLAGS: flags.FlagValues, objects: Objects = Objects(), run: SavedRun | 
     params = _given(FLAGS, objects, model, dataset, run)
     params, overridden = build.add_overrides(params, FLAGS.override_hparams)
     overridable = getattr(model, 'OVERRIDABLE_HPARAMS', ())
-    check_all([lambda: overrides.check_names(overridden, overridable), lambda: check_hparams(params)])
+    lacks = getattr(dataset, 'LACKS', ())
+    check_all(
+        [
+            lambda: overrides.check_names(overridden, overridable),
+            lambda: check_hparams(params),
+            lambda: augmentation.check_lacking(params, lacks, FLAGS.record_margins),
+        ]
+    )
     return model, dataset, params
 
 
@@ -110,15 +119,23 @@ def run(
     Args:
       local_cluster: what has started this task, see `local.end_with_launcher`.
     """
-    return runner.run(_prepare(FLAGS, objects, stop, local_cluster), cluster)
+    return runner.run(prepare(FLAGS, objects, stop, local_cluster), cluster)
 
 
-def opened(FLAGS: flags.FlagValues, objects: Objects, stop: StopOnSignal) -> contextlib.AbstractContextManager[Experiment]:
-    """Returns the context manager of the Experiment that the flags select; see `common.runs.runner.opened`."""
-    return runner.opened(_prepare(FLAGS, objects, stop))
+def opened(
+    FLAGS: flags.FlagValues, objects: Objects, stop: StopOnSignal, task: TrainingTask = ALONE, directory: str = ''
+) -> contextlib.AbstractContextManager[Experiment]:
+    """Returns the context manager of the Experiment that the flags select; see `common.runs.runner.opened`.
+
+    Args:
+      directory: where it trains, if not in the output_dir, from which it takes what is not given.
+    """
+    plan = prepare(FLAGS, objects, stop)
+    return runner.opened(dataclasses.replace(plan, task=task, output_dir=directory or plan.output_dir))
 
 
-def _prepare(FLAGS, objects, stop, local_cluster='') -> Plan:
+def prepare(FLAGS: flags.FlagValues, objects: Objects, stop: StopOnSignal, local_cluster: str = '') -> Plan:
+    """Returns the Plan of what the flags select, and tells the user what it takes from the run or ignores."""
     directory = output_dir(FLAGS)
     if os.path.exists(os.path.join(directory, FOLDS)):
         raise UsageError(f'--output_dir={directory} has folds: choose another')

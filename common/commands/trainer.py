@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 import estimator_trainer
-from estimator_trainer.common import processes
 from estimator_trainer.common.commands import command, compare, status
 from estimator_trainer.common.commands.flags import check, check_names, define, output_dir, to_options
 from estimator_trainer.common.errors import UsageError, check_all
@@ -63,7 +62,7 @@ def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> Any:
     if FLAGS.schedule == 'find_batch_size':
         return find_batch_size.run(FLAGS, stop, request.Objects())
     if FLAGS.schedule == 'verify':
-        return verify.to_text(verify.run(processes.SCRIPT, FLAGS, stop))
+        return verify.to_text(verify.run(FLAGS, stop))
     return request.launch(FLAGS, stop)
 
 

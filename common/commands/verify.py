@@ -8,15 +8,16 @@ from typing import Any
 from absl import flags as absl_flags
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.commands import cluster_rerun, flags, request
+from estimator_trainer.common.commands import flags, request
 from estimator_trainer.common.commands.rerun import rerun, rerun_from_start
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference.evaluated_input import aside
-from estimator_trainer.common.replay import exported, proof
+from estimator_trainer.common.replay import exported, input_state, proof
 from estimator_trainer.common.runs import made_by
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import provenance
 from estimator_trainer.common.storage.provenance import Record
+from estimator_trainer.common.training import exact_program
 from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 
 _CURE = '--keep_checkpoint_every=N, or --keep_checkpoint_max=0, keeps those that a verification needs'
@@ -29,23 +30,16 @@ _NONE = request.Objects()
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """What is verified: a run, its record, its kept checkpoints {step: path}, and whether it can be trained from its start.
+    """A run, its record, its kept checkpoints {step: path}, and whether it can be trained from its start."""
 
-    script: as in `run`.
-    """
-
-    script: str
     output_dir: str
     record: Record
     kept: dict[int, str]
     from_start: bool
 
 
-def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objects = _NONE) -> dict[str, Any]:
+def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objects = _NONE) -> dict[str, Any]:
     """Verifies the run in output_dir, which is only read, or an export of it.
-
-    Args:
-      script: trainer.py, which the tasks of a local cluster run.
 
     Returns:
       run: the digest of its first line; last_line: that of its last; lines: their number. Of a run, checkpoints: the steps of
@@ -62,7 +56,7 @@ def run(script: str, FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: 
     found = {'run': record.starts[0]['digest'], 'last_line': record.last, 'lines': len(entries)}
     if FLAGS.export:
         return {**found, **exported.verify(FLAGS.export, output_dir, entries)}
-    verified = _Run(script, output_dir, record, proof.kept(output_dir, paths, record), _starts_again(record))
+    verified = _Run(output_dir, record, proof.kept(output_dir, paths, record), _starts_again(record))
     chosen = proof.choose(_intervals(verified), None if FLAGS.intervals == 'all' else int(FLAGS.intervals))
     tf.logging.info('Training again: steps %s.', ', '.join(map(_shown, chosen)))
     data_dir = FLAGS.data_dir if FLAGS['data_dir'].present else None
@@ -119,23 +113,15 @@ def _starts_again(record):
 
 def _train_again(verified, start, end, stop, data_dir, objects):
     """Returns what training from a step to another again shows; raises RunError if the result differs."""
-    output_dir, record, recorded = verified.output_dir, verified.record, verified.kept[end]
+    record, recorded = verified.record, verified.kept[end]
     lines = _lines_within(record, start, end)
     path = None if start == 0 and verified.from_start else verified.kept[start]
-    # Where it resumed in between, perhaps with other flags, one process trains in place of the cluster.
-    in_cluster = len(lines) == 1 and cluster_rerun.is_possible(output_dir, lines[0]['made_by']['tasks'])
-    train = _trained_by_cluster if in_cluster else _trained
-    with train(verified, path, end, stop, data_dir, objects) as directory:
+    with _trained(verified, path, end, stop, data_dir, objects) as directory:
         again = provenance.record_of(provenance.read(directory))
         pairs = [(line['made_by'], provenance.made_by(again, max(line['step'], start))) for line in lines]
         differing = proof.compare(recorded, os.path.join(directory, f'model.ckpt-{end}'))
     text, largest = _judge(recorded, (start, end), differing, pairs)
     return {'steps': [start, end], 'text': text, 'largest_difference': largest}
-
-
-def _trained_by_cluster(verified, path, end, stop, data_dir, objects):
-    del objects  # Programs have no clusters.
-    return cluster_rerun.rerun(verified.script, verified.output_dir, path, end, stop, data_dir)
 
 
 @contextlib.contextmanager
@@ -149,11 +135,31 @@ def _trained(verified, path, end, stop, data_dir, objects):
     ) as again:
         if not again.train(end):
             raise RunError(f'{verified.kept[end]}: training the steps before it again gives a loss that is not finite')
+        _compare_input(verified, again, end)
         yield again.directory
         if proof.compare(verified.kept[end], again.checkpoint()):
             with again.opened() as experiment:
                 train_op = _train_op(experiment)
             warn_of_random_ops(train_op)
+
+
+def _compare_input(verified, again, end):
+    """Raises RunError if a module's own `input_fn` goes on otherwise than it did in the run; warns if that is unknown."""
+    if not verified.record.checkpoints[end].get('input'):
+        return  # The position is a function of the step, or a warning of the run has said what it does not save.
+    states = [
+        os.path.join(directory, exact_program.FOLDER, f'{end}.input') for directory in (verified.output_dir, again.directory)
+    ]
+    are_equal = None
+    if all(tf.io.gfile.exists(f'{state}.index') for state in states):
+        with again.opened() as experiment:
+            are_equal = input_state.are_equal(experiment.train_input_fn, experiment.estimator.config.tf_random_seed, *states)
+    if are_equal is None:
+        tf.logging.warning(
+            'Step %d: where the input goes on is not compared: its state is not kept, or cannot be restored here.', end
+        )
+    elif not are_equal:
+        raise RunError(f'{states[0]}: is not where the input comes to when the steps before are trained again')
 
 
 def _train_op(experiment):

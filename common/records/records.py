@@ -9,6 +9,7 @@ from typing import Any
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
+from google.protobuf.message import DecodeError
 import numpy as np
 import tensorflow.compat.v1 as tf
 
@@ -27,14 +28,19 @@ def encode(features: Mapping[str, Any] | bytes) -> bytes:
 
     Args:
       features: {name: value}. A value is bytes, str, int, float, a list of bytes or str, or an array or list of ints or floats,
-        which is flattened and stored as int64 or float32. Or the serialized example.
+        which is flattened and stored as int64 or float32. Or the serialized example, whose features are put in order: others
+        have written them in one that differs between processes, so that the same data would have other checksums.
 
     Raises:
       TypeError: a value is of another type.
     """
-    if isinstance(features, bytes):
-        return features
     example = tf.train.Example()
+    if isinstance(features, bytes):
+        try:
+            example.ParseFromString(features)
+        except DecodeError:  # A record of another kind.
+            return features
+        return example.SerializeToString(deterministic=True)
     stored = example.features.feature
     for name, value in features.items():
         _set(stored[name], name, value)

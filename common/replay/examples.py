@@ -11,6 +11,7 @@ from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.places import places, to_text
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 from estimator_trainer.common.replay.inspection import Arrays, Inspected
+from estimator_trainer.common.replay.odd_values import odd_values
 from estimator_trainer.common.report import rows
 from estimator_trainer.common.runs.reported_slices import raw_columns, read_records
 from estimator_trainer.common.targets import are_several, class_names_of, is_multilabel, label_names_of, targets_of
@@ -26,6 +27,8 @@ class Example(NamedTuple):
       prediction: with its image as the net saw it.
       loss, gradient_norm: None if unknown.
       cells: {column: text} of a table or a text.
+      odd: what is NaN, infinite or far from the other examples, '' if nothing is.
+      is_culprit: whether loss or gradients of the step are not finite because of it.
     """
 
     where: str
@@ -33,10 +36,12 @@ class Example(NamedTuple):
     loss: float | None
     gradient_norm: float | None
     cells: Mapping[str, str]
+    odd: str
+    is_culprit: bool
 
 
 def examples_of(inspected: Inspected, source: DataSource, numbers: Sequence[int] | None) -> list[Example]:
-    """Returns the examples of a step, the largest loss first.
+    """Returns the examples of a step, culprits first, then the largest loss.
 
     Args:
       source: its data is prepared.
@@ -47,15 +52,18 @@ def examples_of(inspected: Inspected, source: DataSource, numbers: Sequence[int]
     records = read_records(source, split, numbers) if numbers is not None else [None] * size
     columns, losses, norms = raw_columns(source), inspected.example_losses, inspected.gradient_norms
     predictions = {name: array for name, array in inspected.predictions.items() if len(array) == size}
-    found = []
+    parts = getattr(source.module, 'input_parts', None)
+    odd = odd_values({**inspected.features, **inspected.labels}, size, parts(source.params) if parts else {})
+    culprits, found = inspected.culprits.found if inspected.culprits else (), []
     for i in range(size):
         values = {name: array[i] for name, array in predictions.items() if np.size(array[i]) <= _MAX_VALUES}
         prediction = Prediction(fields[i], values, image=_image(inspected.features, i), label=_label(inspected, i, metadata))
         loss, norm = (None if array is None else float(array[i]) for array in (losses, norms))
         where = f'example {i} of the batch' if numbers is None else to_text(fields[i])
         cells = rows.cells(records[i], columns, metadata) or _cells(inspected.features, i, size)
-        found.append(Example(where, prediction, loss, None if norm != norm and loss == loss else norm, cells))
-    return sorted(found, key=lambda one: -np.inf if one.loss != one.loss else -(one.loss or 0.0))
+        norm = None if norm != norm and loss == loss and i not in culprits else norm
+        found.append(Example(where, prediction, loss, norm, cells, odd[i], i in culprits))
+    return sorted(found, key=lambda one: (not one.is_culprit, -np.inf if one.loss != one.loss else -(one.loss or 0.0)))
 
 
 def to_json(example: Example, metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,6 +73,8 @@ def to_json(example: Example, metadata: Mapping[str, Any]) -> dict[str, Any]:
         'where': example.where,
         'loss': example.loss,
         'gradient_norm': example.gradient_norm,
+        **({'culprit': True} if example.is_culprit else {}),
+        **({'odd_values': example.odd} if example.odd else {}),
         **found,
         **({'inputs': dict(example.cells)} if example.cells else {}),
     }
@@ -111,4 +121,4 @@ def _image(features: Arrays, i: int) -> np.ndarray | None:
 def _cells(features: Arrays, i: int, size: int) -> dict[str, str]:
     """Returns the features that are single values, of an example without a record that has columns."""
     single = {name: array for name, array in features.items() if len(array) == size and array.size == size}
-    return {name: rows.text_of([np.ravel(array)[i].item()]) for name, array in single.items()}
+    return {name: rows.text_of(np.ravel(array)[i : i + 1].tolist()) for name, array in single.items()}

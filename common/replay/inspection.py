@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 import contextlib
+import functools
 import time
 from typing import Any, NamedTuple
 
@@ -10,14 +11,18 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.inference.evaluated_input import aside
 from estimator_trainer.common.plugins.estimator_contract import named
+from estimator_trainer.common.replay import culprits
+from estimator_trainer.common.replay.culprits import Culprits
 from estimator_trainer.common.replay.measures import Measure, Origin, find_origin, layers, measure, measures_of, to_measure
+from estimator_trainer.common.replay.odd_values import odd_values
 from estimator_trainer.common.replay.recorder import flat
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage.restore import make_saver
 from estimator_trainer.common.training import observed
 from estimator_trainer.common.training.gradients import in_one_type, merge_duplicates
+from estimator_trainer.common.training.minimize import LOSS_SCALING_VARIABLES
 
-_SECONDS = 60.0  # For the gradients of single examples, each of which takes as long as a step.
+_SECONDS = 60.0  # For the gradients of single examples, each of which takes as long as a step, and for the culprits likewise.
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -34,11 +39,15 @@ class Inspected(NamedTuple):
 
     Attributes:
       loss: of this computation, and of the one that updated the variables; they differ if random ops have states.
-      example_losses: float [batch], without regularization; None if the model has its own training step.
+      example_losses: float [batch], without regularization; None if the model has its own training step. With culprits, those
+        of the batch without them, and of each of them in that batch.
       gradient_norms: likewise, the norm of the gradient of each example's loss; NaN if time ran out.
       features, labels, predictions: {name: array [batch, ...]}; features are those after augmentation.
       gradients, updates: of each variable, by name.
       origin: where the first NaN or infinity arises; None if there is none.
+      culprits: the examples by which loss or gradients are not finite; None if they are, or none was found.
+      loss_scale: that of float16, before the step; None without. All losses and gradients are those without it.
+      is_skipped: whether the step left the variables as they are, as gradients overflow float16 at this scale.
     """
 
     losses: tuple[float, float]
@@ -51,6 +60,9 @@ class Inspected(NamedTuple):
     updates: Mapping[str, Measure]
     layers: list[Layer]
     origin: Origin | None
+    culprits: Culprits | None
+    loss_scale: float | None
+    is_skipped: bool
 
 
 class Inspection:
@@ -83,51 +95,100 @@ class Inspection:
             'gradients': {name: measures_of(value) for name, value in self._gradients.items()},
             'layers': [measures_of(tensor) for tensor in self._layers],
         }
+        scales = [one for one in tf.global_variables() if one.op.name.rpartition('/')[2] == LOSS_SCALING_VARIABLES[0]]
+        self._has_scale, self._scale = bool(scales), scales[0] if scales else tf.ones([])
+        checked = [spec.loss, *self._gradients.values()]
+        self._is_finite = tf.reduce_all(tf.stack([tf.reduce_all(tf.math.is_finite(value)) for value in checked]))
         if self._example_loss is not None:
             self._weights = tf.placeholder(self._example_loss.dtype, [None], 'example_weights')
-            pulled = tf.gradients(tf.reduce_sum(self._example_loss * self._weights), [*self._variables.values()])
+            # As in the mean of the batch: float16 would lose smaller ones, and overflow by larger ones.
+            scale = tf.cast(self._scale / tf.size(self._example_loss, out_type=tf.float32), self._example_loss.dtype)
+            total = tf.reduce_sum(self._example_loss * self._weights) * scale
+            pulled = tf.gradients(total, [*self._variables.values()])
             merged = [merge_duplicates(gradient) for gradient in pulled if gradient is not None]
             self._norm = tf.global_norm(in_one_type(merged)) if merged else tf.zeros([])
+            self._norm /= tf.cast(scale, self._norm.dtype)
 
     def step(self, batch: list[Any]) -> Inspected:
         """Runs the step of a batch, arrays as of `flat`, after looking at it."""
         feeds = dict(zip(self._fed, batch, strict=True))
-        found, before = self._session.run((self._fetches, self._variables), feeds)
+        found, before, scale = self._session.run((self._fetches, self._variables, self._scale), feeds)
         gradients = {name: to_measure(numbers) for name, numbers in found['gradients'].items()}
         losses = found['example_losses'][0] if found['example_losses'] else None
-        norms = None if losses is None else self._norms(losses, feeds)
-        origin = None
+        origin = to_blame = None
         if not (np.isfinite(found['loss']) and all(one.is_finite for one in gradients.values())):
             origin = find_origin(self._session, feeds, [self._spec.loss, *self._gradients.values()], self._names)
-        loss, _ = self._session.run((self._spec.loss, self._spec.train_op), feeds)
-        after = self._session.run(self._variables)
-        parts = [part for part in found['features'] if part]
+            to_blame = self._culprits(batch, {**found['labels'], **_joined(found['features'])})
+        norms = None
+        if losses is not None:
+            feeds_of = functools.partial(self._feeds_of, batch, to_blame)
+            losses = self._losses(to_blame, feeds_of) if to_blame else losses
+            norms = self._norms(losses, feeds_of)
+        loss = self._advance(feeds)
+        after, scale_after = self._session.run((self._variables, self._scale))
         return Inspected(
-            losses=(float(found['loss']), float(loss)),
+            losses=(float(found['loss']), loss),
             example_losses=losses,
             gradient_norms=norms,
-            features={name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else ())},
+            features=_joined(found['features']),
             labels=found['labels'],
             predictions=found['predictions'],
             gradients=gradients,
             updates={name: measure(after[name] - before[name]) for name in after},
             layers=[Layer(t.op.name, t.op.type, to_measure(n)) for t, n in zip(self._layers, found['layers'])],
             origin=origin,
+            culprits=to_blame,
+            loss_scale=float(scale) if self._has_scale else None,
+            is_skipped=bool(scale_after < scale),
         )
 
-    def _norms(self, losses, feeds):
+    def _advance(self, feeds):
+        """Updates the variables; returns the loss of this."""
+        return float(self._session.run((self._spec.loss, self._spec.train_op), feeds)[0])
+
+    def _culprits(self, batch, arrays):
+        """Returns the Culprits of a batch; None as `culprits.find`, or if its tensors have no examples in common."""
+        sizes = {len(array) if np.ndim(array) else 0 for array in batch}
+        if len(sizes) != 1 or not (size := sizes.pop()):
+            return None
+        odd, end = odd_values(arrays, size, {}), time.monotonic() + _SECONDS
+        return culprits.find(
+            size,
+            lambda numbers: bool(self._session.run(self._is_finite, self._feeds(batch, numbers))),
+            sorted(range(size), key=lambda i: odd[i] != ''),
+            lambda: time.monotonic() > end,
+        )
+
+    def _feeds(self, batch, numbers):
+        """Returns the feeds of a batch with these examples in its places."""
+        return {fed: array[numbers] for fed, array in zip(self._fed, batch, strict=True)}
+
+    def _feeds_of(self, batch, to_blame, number):
+        """Returns the feeds in which an example is looked at: its batch, without the culprits, or the other ones."""
+        if not to_blame:
+            return dict(zip(self._fed, batch, strict=True))
+        return self._feeds(batch, to_blame.alone(number) if number in to_blame.found else to_blame.others)
+
+    def _losses(self, to_blame, feeds_of):
+        """Returns the losses of the examples in the batches of `feeds_of`."""
+        losses = self._session.run(self._example_loss, feeds_of(to_blame.good))
+        for i in to_blame.found:
+            losses[i] = self._session.run(self._example_loss, feeds_of(i))[i]
+        return losses
+
+    def _norms(self, losses, feeds_of):
         """Returns the norms of the examples' gradients; those of the largest losses come first, until time runs out."""
         norms, end = np.full(len(losses), np.nan), time.monotonic() + _SECONDS
         for i in np.argsort(-np.nan_to_num(losses, nan=np.inf), kind='stable'):
-            norms[i] = self._session.run(self._norm, {**feeds, self._weights: np.eye(1, len(losses), i, losses.dtype)[0]})
+            norms[i] = self._session.run(self._norm, {**feeds_of(i), self._weights: np.eye(1, len(losses), i, losses.dtype)[0]})
             if time.monotonic() > end:
                 break
         return norms
 
 
 @contextlib.contextmanager
-def inspecting(experiment: Experiment, checkpoint_path: str) -> Iterator[Inspection]:
-    """Yields the Inspection of the steps after a checkpoint."""
+def inspecting(experiment: Experiment, checkpoint_path: str, kind: type[Any] = Inspection) -> Iterator[Any]:
+    """Yields the Inspection, of a class `kind`, of the steps after a checkpoint."""
     estimator: Any = experiment.estimator
     config = estimator.config
     with aside(experiment.train_input_fn, config.tf_random_seed) as (graph, batch):
@@ -138,7 +199,7 @@ def inspecting(experiment: Experiment, checkpoint_path: str) -> Iterator[Inspect
             session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
             session.run(tf.tables_initializer())
             saver.restore(session, checkpoint_path)
-            yield Inspection(session, batch.features, batch.labels, spec, fed)
+            yield kind(session, batch.features, batch.labels, spec, fed)
 
 
 def _detached(graph, batch):
@@ -172,6 +233,12 @@ def _gradients(loss):
         variables = tf.trainable_variables()
         pairs = [(gradient, variable) for gradient, variable in zip(tf.gradients(loss, variables), variables)]
     return {variable.op.name: tf.convert_to_tensor(gradient) for gradient, variable in pairs if gradient is not None}
+
+
+def _joined(shares):
+    """Returns the arrays of all towers."""
+    parts = [part for part in shares if part]
+    return {name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else ())}
 
 
 def _batched(tensors):

@@ -17,6 +17,7 @@ _SHAPES = ('Shape', 'ShapeN', 'Size', 'Rank')
 _MODEL_SCOPE = re.compile(r'(model(/tower_\d+)?)?')
 _TOP = os.path.dirname(os.path.dirname(os.path.abspath(estimator_trainer.__file__)))
 _FRAMEWORK = re.compile(r'[/\\](site|dist)-packages[/\\]|^<')
+_PYTHON = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), '')
 
 
 class Measure(NamedTuple):
@@ -156,8 +157,13 @@ def _may_be_dead(graph):
 
 
 def _line(op):
-    """Returns the line of a user's module, or of a model of the framework, that made an op; '' if there is none."""
+    """Returns the line of a user's module, or of a model of the framework, that made an op, or the one whose gradient it is.
+
+    Returns '' if there is none.
+    """
+    op = op._original_op or op
     skipped = (
+        _PYTHON,
         os.path.join(_TOP, 'common', ''),
         os.path.join(_TOP, 'tf_estimator', ''),
         os.path.join(_TOP, 'estimator_trainer'),

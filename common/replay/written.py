@@ -1,13 +1,14 @@
 """What a replay writes: JSON lines, a page, contact sheets, and summaries for TensorBoard."""
 
 from collections.abc import Mapping, Sequence
+import itertools
 import os
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.files import dumps, write
+from estimator_trainer.common.files import atomic_path, dumps, write
 from estimator_trainer.common.inference.contact_sheet import ContactSheet
 from estimator_trainer.common.replay.examples import Example, captioned, has_picture, to_json
 from estimator_trainer.common.replay.inspection import Inspected
@@ -19,6 +20,7 @@ from estimator_trainer.common.targets import class_names_of, label_names_of
 
 _SHOWN = 50  # Examples on the page.
 _COLUMNS = 12
+_NAMED = 5  # Examples of a sentence.
 
 
 class Replayed(NamedTuple):
@@ -40,7 +42,8 @@ class Replay(NamedTuple):
       comparison: with the losses that the run has logged.
       differences: what made the run and does not make these steps, in words.
       metadata: of the dataset.
-      steps: those that were asked for.
+      num_steps: how many steps were asked for.
+      worst: of these, that with the first NaN or infinity, or else with the largest loss.
     """
 
     output_dir: str
@@ -51,19 +54,43 @@ class Replay(NamedTuple):
     comparison: Comparison
     differences: Sequence[str]
     metadata: Mapping[str, Any]
-    steps: Sequence[Replayed]
-
-    @property
-    def worst(self) -> Replayed:
-        """The step with the first NaN or infinity, or else with the largest loss."""
-        broken = [one for one in self.steps if one.inspected.origin or not np.isfinite(one.loss)]
-        return broken[0] if broken else max(self.steps, key=lambda one: one.loss)
+    num_steps: int
+    worst: Replayed
 
 
-def save(replay: Replay, directory: str) -> dict[str, str]:
+class Steps:
+    """The steps that were asked for, as they come: of all but the worst, only their lines in a file and their norms are kept.
+
+    Attributes:
+      worst: see Replay; None before the first step.
+      path: of the file, which is none yet.
+      norms: [(step, {tag: norm})], for TensorBoard.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+        self.norms: list[tuple[int, dict[str, float]]] = []
+        self.worst: Replayed | None = None
+
+    def add(self, step: Replayed, metadata: Mapping[str, Any]) -> None:
+        """Adds the next step, of a dataset with this metadata."""
+        with open(self.path, 'a', encoding='utf-8') as file:
+            file.writelines(f'{dumps(line)}\n' for line in _lines_of(step, metadata))
+        self.norms.append((step.step, _norms(step.inspected)))
+        if not self.worst or not _is_broken(self.worst) and (_is_broken(step) or step.loss > self.worst.loss):
+            self.worst = step
+
+
+def _is_broken(step):
+    return bool(step.inspected.origin) and not step.inspected.is_skipped or not np.isfinite(step.loss)
+
+
+def save(replay: Replay, steps: Steps, directory: str) -> dict[str, str]:
     """Writes all into an existing directory; returns paths: {'lines', 'page', 'pictures'}, the latter two if there are some."""
     paths = {'lines': os.path.join(directory, 'replay.jsonl')}
-    write(paths['lines'], ''.join(f'{dumps(line)}\n' for line in _lines(replay)))
+    with atomic_path(paths['lines']) as part, tf.io.gfile.GFile(part, 'w') as file, open(steps.path, encoding='utf-8') as lines:
+        for line in itertools.chain((f'{dumps(line)}\n' for line in _lines_of_losses(replay)), lines):
+            file.write(line)
     if all(has_picture(one) for one in replay.worst.examples) and replay.worst.examples:
         paths['pictures'] = os.path.join(directory, f'step-{replay.worst.step}.png')
         _draw(replay, paths['pictures'])
@@ -72,33 +99,77 @@ def save(replay: Replay, directory: str) -> dict[str, str]:
         write(paths['page'], page.render(_parts(replay), 'replay.html.jinja'))
     else:
         tf.logging.info('No replay.html: it %s.', page.NEEDS)
-    _write_events(replay, directory)
+    _write_events(replay, steps, directory)
     return paths
 
 
-def _lines(replay):
-    """Yields the lines: of the losses, the steps, their examples, variables and layers."""
+def _lines_of_losses(replay):
     compared = replay.comparison.steps
     for step, loss in replay.losses.items():
         logged = {'logged': compared[step][0]} if step in compared else {}
         yield {'kind': 'loss', 'step': step, 'loss': float(loss), **logged}
-    for one in replay.steps:
-        found, step = one.inspected, {'step': one.step}
-        origin = found.origin and found.origin._asdict()
-        yield {'kind': 'step', **step, 'loss': one.loss, 'loss_as_inspected': found.losses[0], 'not_finite': origin}
-        for example in one.examples:
-            yield {'kind': 'example', **step, **to_json(example, replay.metadata)}
-        for name, update in found.updates.items():
-            gradient = found.gradients.get(name)
-            yield {
-                'kind': 'variable',
-                **step,
-                'name': name,
-                'gradient': gradient and gradient._asdict(),
-                'update': update._asdict(),
-            }
-        for layer in found.layers:
-            yield {'kind': 'layer', **step, 'name': layer.name, 'op': layer.type, 'output': layer.measure._asdict()}
+
+
+def _lines_of(one, metadata):
+    """Yields the lines of a step, its examples, variables and layers."""
+    found, step = one.inspected, {'step': one.step}
+    origin = found.origin and found.origin._asdict()
+    blamed = {'culprits': culprits_of(one), 'are_all_culprits': found.culprits and found.culprits.are_all}
+    scale = {} if found.loss_scale is None else {'loss_scale': found.loss_scale, 'is_skipped': found.is_skipped}
+    losses = {'loss': one.loss, 'loss_as_inspected': found.losses[0]}
+    yield {'kind': 'step', **step, **losses, 'not_finite': origin, **blamed, **scale}
+    for example in one.examples:
+        yield {'kind': 'example', **step, **to_json(example, metadata)}
+    for name, update in found.updates.items():
+        gradient = found.gradients.get(name)
+        yield {
+            'kind': 'variable',
+            **step,
+            'name': name,
+            'gradient': gradient and gradient._asdict(),
+            'update': update._asdict(),
+        }
+    for layer in found.layers:
+        yield {'kind': 'layer', **step, 'name': layer.name, 'op': layer.type, 'output': layer.measure._asdict()}
+
+
+def culprits_of(step: Replayed) -> list[str]:
+    """Returns the places of the examples by which a step is not finite."""
+    return [example.where for example in step.examples if example.is_culprit]
+
+
+def blamed_text(step: Replayed) -> str:
+    """Returns because of which examples a step is not finite, in a sentence; '' if it is finite."""
+    found = step.inspected.culprits
+    if not step.inspected.origin:
+        return ''
+    if not found:
+        return 'No example was found without which it would be finite.'
+    culprits = [one for one in step.examples if one.is_culprit]
+    them = 'them' if len(culprits) > 1 else 'it'
+    rest = f'without {them}, the step is finite' if found.are_all else 'there are others, for which time ran out'
+    return f'It is not finite because of {_named(culprits)}; {rest}.'
+
+
+def odd_text(step: Replayed) -> str:
+    """Returns which examples have odd values, in a sentence; '' if none do, or they are named as culprits."""
+    odd = [one for one in step.examples if one.odd and not one.is_culprit]
+    return f'Unlike the other examples: {_named(odd)}.' if odd else ''
+
+
+def _named(examples):
+    names = [one.where + (f' ({one.odd})' if one.odd else '') for one in examples]
+    return ', '.join(names[:_NAMED]) + (f' and {len(names) - _NAMED} more' if len(names) > _NAMED else '')
+
+
+def skipped_text(step: Replayed) -> str:
+    """Returns that a step was skipped, in a sentence; '' if it was not."""
+    if not step.inspected.is_skipped:
+        return ''
+    scale = step.inspected.loss_scale
+    return (
+        f'The step was skipped, as usual with float16: gradients overflow at the loss scale {scale:g}, which then was halved.'
+    )
 
 
 def _draw(replay, path):
@@ -122,6 +193,10 @@ def _parts(replay):
         'replay': replay,
         'worst': worst,
         'compared': compared_text(replay),
+        'blamed': blamed_text(worst),
+        'odd': odd_text(worst),
+        'skipped': skipped_text(worst),
+        'has_odd': any(one.odd for one in shown),
         'curves': [curve] if len(steps) > 1 and np.isfinite(losses).any() else [],
         'examples': [
             (one, _said(one, replay.metadata), to_data_uri(one.prediction.image) if has_picture(one) else '') for one in shown
@@ -159,18 +234,20 @@ def compared_text(replay: Replay) -> str:
     )
 
 
-def _write_events(replay, directory):
+def _norms(found):
+    values = {f'replay/gradient_norm/{name}': gradient.norm for name, gradient in found.gradients.items()}
+    values |= {f'replay/update_norm/{name}': update.norm for name, update in found.updates.items()}
+    return values | {f'replay/layer_norm/{layer.name}': layer.measure.norm for layer in found.layers}
+
+
+def _write_events(replay, steps, directory):
     """Writes the losses, and of the steps asked for the norms of gradients, updates and layers, for TensorBoard."""
     with tf.Graph().as_default():
         writer = tf.summary.FileWriter(directory)
     for step, loss in replay.losses.items():
         writer.add_summary(_summary({'loss': float(loss)}), step)
-    for one in replay.steps:
-        found = one.inspected
-        values = {f'replay/gradient_norm/{name}': gradient.norm for name, gradient in found.gradients.items()}
-        values |= {f'replay/update_norm/{name}': update.norm for name, update in found.updates.items()}
-        values |= {f'replay/layer_norm/{layer.name}': layer.measure.norm for layer in found.layers}
-        writer.add_summary(_summary(values), one.step)
+    for step, norms in steps.norms:
+        writer.add_summary(_summary(norms), step)
     writer.close()
 
 

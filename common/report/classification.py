@@ -32,11 +32,14 @@ class Cell(NamedTuple):
     share: float
 
 
-def figures(found: Predicted, class_names: Sequence[str] | None, threshold: float | None = None) -> dict[str, Any]:
+def figures(
+    found: Predicted, class_names: Sequence[str] | None, threshold: float | None = None, unit: str = 'examples'
+) -> dict[str, Any]:
     """Returns what the page shows about the predictions of a classifier.
 
     Args:
       threshold: the least probability with which the second of two classes was predicted; None for the more probable class.
+      unit: what has a class.
     """
     assert found.classes is not None
     known = 0 if found.probabilities is None else found.probabilities.shape[1]
@@ -49,7 +52,8 @@ def figures(found: Predicted, class_names: Sequence[str] | None, threshold: floa
     shown = sorted(rows, key=lambda row: np.nan_to_num(row.f1, nan=2))[:_MAX_CLASSES] if len(rows) > _MAX_CLASSES else rows
     mistakes = confusions(labels, classes, names)
     return {
-        'text': _describe(labels, classes, names, mistakes) + _describe_thresholds(found, names, threshold),
+        'text': _describe(labels, classes, names, mistakes, unit) + _describe_thresholds(found, names, threshold),
+        'unit': unit,
         'names': names,
         'matrix': matrix(labels, classes, size) if size <= MAX_MATRIX else None,
         'confusions': mistakes,
@@ -88,11 +92,11 @@ def by_class(labels: np.ndarray, classes: np.ndarray, names: Sequence[str]) -> l
     return [Row(*row) for row in zip(names, support.tolist(), precision.tolist(), recall.tolist(), f1.tolist())]
 
 
-def _describe(labels, classes, names, mistakes):
+def _describe(labels, classes, names, mistakes, unit):
     support = np.bincount(labels)
     frequent = int(support.argmax())
     text = (
-        f'{percent(float((labels == classes).mean()))} of {len(labels):,} examples are predicted correctly; always predicting '
+        f'{percent(float((labels == classes).mean()))} of {len(labels):,} {unit} are predicted correctly; always predicting '
         f'{names[frequent]}, the most frequent class, would be correct for {percent(support[frequent] / len(labels))}.'
     )
     for label, other, count in mistakes[:1]:

@@ -1,6 +1,6 @@
 """The part of a process in the training of a cluster: its options, its Task, or to be a parameter server."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
 import dataclasses
 import os
@@ -160,17 +160,29 @@ def task_of(
         count = len(cluster.trainers)
         return contextlib.nullcontext(Rehearsal(count, 1 if cluster.addresses.get(PS) else count))
     is_alone = not gathered and len(cluster.members) == 1
-    return contextlib.nullcontext(ALONE) if is_alone else _joined(cluster, plan.params, plan.options, gathered)
+    return contextlib.nullcontext(ALONE) if is_alone else joined(cluster, plan.params, plan.options, gathered)
 
 
 @contextlib.contextmanager
-def _joined(cluster, params, options, gathered) -> Iterator[TrainingTask]:
+def joined(
+    cluster: ClusterConfig,
+    params: HParams,
+    options: Options,
+    gathered: Gathered | None = None,
+    synchronous: Callable[..., SynchronousTask] = SynchronousTask,
+) -> Iterator[TrainingTask]:
+    """Yields this process's Task once all have joined.
+
+    Args:
+      cluster: that of `gathered`, if the cluster is elastic.
+      synchronous: makes the Task of a cluster without parameter servers that is not elastic.
+    """
     arguments = options.cluster_timeout, make_session_config(tower_devices(options), options)
     task: AsynchronousTask | SynchronousTask
     if gathered:
         task = ElasticTask(gathered.formation, gathered.own, *arguments)
     else:
-        task = (AsynchronousTask if cluster.addresses.get(PS) else SynchronousTask)(cluster, *arguments)
+        task = (AsynchronousTask if cluster.addresses.get(PS) else synchronous)(cluster, *arguments)
     try:
         task.meet(_facts(params, options))
         yield task

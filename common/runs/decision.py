@@ -15,7 +15,7 @@ from estimator_trainer.common.runs import saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import best_checkpoint, checkpoints
 from estimator_trainer.common.storage.metrics import read_evaluations
-from estimator_trainer.common.targets import are_several, is_forecast, is_segmentation, is_tagging
+from estimator_trainer.common.targets import why_no_class
 from estimator_trainer.hparams.build import HParams
 
 BEST = 'best'
@@ -24,16 +24,8 @@ _METRIC = 'best_f1_threshold'
 
 def check(params: HParams) -> None:
     """Raises UsageError if there is a decision_threshold, but not one target of two classes, as far as is known here."""
-    num_classes, is_number = params.get('num_classes') or 2, params.get('task') == 'regression'
-    reasons = {
-        'masks are predicted': is_segmentation(params.metadata),
-        'tags are predicted': is_tagging(params.metadata),
-        'values are forecast': is_forecast(params.metadata),
-        'there are several targets': are_several(params.metadata),
-        'the target is a number': is_number,
-        f'there are {num_classes}': num_classes != 2,
-    }
-    found = next((reason for reason, applies in reasons.items() if applies), None)
+    num_classes = params.get('num_classes') or 2
+    found = why_no_class(params.metadata, params.get('task')) or (f'there are {num_classes}' if num_classes != 2 else '')
     if params.decision_threshold and found:
         raise UsageError(f'decision_threshold={params.decision_threshold} is for two classes, but {found}: omit it')
 

@@ -101,7 +101,7 @@ def _check_margins(model, source, options, task):
     reasons = {
         f'--dataset={source.params.dataset}, which makes its own batches': source.has_input_fn(),
         f'--model={source.params.model}, which makes its own training step': makes_step(model),
-        'a cluster, each of whose tasks sees only a part of the examples': task.count > 1,
+        'parameter servers, with which the order of the examples depends on time': task.batch_parts < task.count,
     }
     for reason, is_given in reasons.items():
         if options.record_margins and is_given:

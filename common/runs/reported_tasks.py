@@ -90,7 +90,7 @@ def _parts_of_tags(experiment, checkpoint):
     found = predicted.collect(tagged.of_tokens(watched, names), 0)
     step = checkpoints.global_step(checkpoint)
     facts = {'split': split, 'predicted_step': step, 'predicted': found, 'is_tagged': True}
-    return {**NONE, **facts, **figures(found, names), **shown(worst.mistakes(), ['sentence'])}
+    return {**NONE, **facts, **figures(found, names, unit='tokens'), **shown(worst.mistakes(), ['sentence'])}
 
 
 def _parts_of_forecasts(experiment, checkpoint):
@@ -103,10 +103,18 @@ def _parts_of_forecasts(experiment, checkpoint):
     return {**NONE, 'split': split, 'predicted_step': step, 'forecasts': found, **shown([], [])}
 
 
-def figures(found: Predicted | None, names: Sequence[str] | None, threshold: float | None = None) -> dict[str, Any]:
-    """Returns the variables of the page with the figures of classes, or of numbers; None for the others."""
+def figures(
+    found: Predicted | None, names: Sequence[str] | None, threshold: float | None = None, unit: str = 'examples'
+) -> dict[str, Any]:
+    """Returns the variables of the page with the figures of classes, or of numbers; None for the others.
+
+    Args:
+      threshold, unit: see `classification.figures`.
+    """
     return {
-        'classification': classification.figures(found, names, threshold) if found and found.classes is not None else None,
+        'classification': (
+            classification.figures(found, names, threshold, unit) if found and found.classes is not None else None
+        ),
         'regression': regression.figures(found) if found and found.values is not None else None,
     }
 

@@ -30,6 +30,7 @@ from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.reported_slices import raw_columns, read_records
 from estimator_trainer.common.runs.reported_tasks import NONE
 from estimator_trainer.common.storage import checkpoints, margins_file
+from estimator_trainer.common.targets import why_no_class
 
 _MARGIN = 'the logit of the label minus the largest other one'
 BY_AREA = f'the area under the margin, the mean over the epochs of {_MARGIN}'
@@ -43,6 +44,7 @@ _COMPARED = 200_000  # Examples of each split that are compared: thumbnails take
 def suspects(experiment: Experiment) -> dict[str, Any]:
     """Ranks the training examples of a run by the margins that it has recorded."""
     output_dir = experiment.estimator.model_dir
+    _check_task(experiment)
     if not margins_file.exists(output_dir):
         raise UsageError(
             f'--schedule=suspects: {output_dir} has no margins: train with --record_margins from the beginning, or with --folds'
@@ -67,6 +69,7 @@ def _of_run(experiment, scores, checkpoint):
 
 def of_folds(experiments: Sequence[Experiment], output_dir: str) -> dict[str, Any]:
     """Ranks the training examples of folds, each by the prediction of the fold that has not trained on it."""
+    _check_task(experiments[0])
     _check_corrections(output_dir)
 
     def scored():
@@ -75,6 +78,13 @@ def of_folds(experiments: Sequence[Experiment], output_dir: str) -> dict[str, An
             yield from _scored(experiment, use(str), 'eval')
 
     return _write(experiments, output_dir, found_suspects.rank(scored(), experiments[0].options.top), BY_FOLDS)
+
+
+def _check_task(experiment):
+    """Raises UsageError if no run on this data has margins."""
+    params = experiment.source.params
+    if found := why_no_class(params.metadata, params.get('task')):
+        raise UsageError(f'--schedule=suspects ranks examples of one class each, but {found}')
 
 
 def _check_corrections(output_dir):

@@ -1,6 +1,6 @@
 """Augmentation of training batches according to the hyper-parameters; the ops are in common/ops."""
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 import json
 from typing import Any
 
@@ -28,6 +28,24 @@ _IMAGE_OPS: Mapping[str, Callable[[tf.Tensor, Any], tf.Tensor]] = {
 _OF_COLORS = ('augment_color',)  # The others move pixels, or blank them.
 # The labels added by augmentation, and the hyper-parameters that enable them.
 _ADDED_LABELS = {'mixup_label': 'mixup_alpha', 'mixup_share': 'mixup_alpha', 'label_smoothing': 'label_smoothing'}
+
+
+def check_lacking(params: HParams, lacks: Collection[str], record_margins: bool) -> None:
+    """Raises UsageError for what no example of a dataset has, before its data is prepared.
+
+    Args:
+      lacks: those of 'image' and 'label', the label of a class, that a dataset module declares by LACKS.
+      record_margins: the option.
+    """
+    of_labels = [_text(params, name) for name in ('mixup_alpha', 'label_smoothing') if _is_on(params, name)]
+    of_images = [_text(params, name) for name in (*_IMAGE_OPS, 'mixup_alpha') if _is_on(params, name)]
+    needed = {
+        'image': ('pictures', of_images),
+        'label': ('examples of one class each', [*of_labels, *(['--record_margins'] if record_margins else [])]),
+    }
+    for name, (what, given) in needed.items():
+        if name in lacks and given:
+            raise UsageError(f'{given[0]} needs {what}, which --dataset={params.dataset} does not have: omit it')
 
 
 def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.errors import UsageError, describe
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage import margins_file
+from estimator_trainer.common.targets import why_no_class
 from estimator_trainer.hparams.build import HParams
 
 FLAG = '--record_margins'
@@ -41,7 +43,8 @@ class Margins:
     each checkpoint: whatever step a run resumes from, the file has all up to it.
 
     Args:
-      labels, predictions: of a step's batch, as the model has them in training.
+      labels, predictions: of this process's share of a step's batch, as the model has them in training.
+      task: which has the margins of all, if there are several.
 
     Attributes:
       op: keeps the margins of a step; must run before the global step increases.
@@ -58,6 +61,7 @@ class Margins:
         params: HParams,
         output_dir: str,
         periods: Sequence[int],
+        task: TrainingTask = ALONE,
     ):
         check_params(params, output_dir)
         _check(labels, predictions, params)
@@ -75,8 +79,10 @@ class Margins:
                 use_resource=True,
             )
             row = tf.math.mod(tf.train.get_or_create_global_step().read_value(), self.period)
-            found = tf.cast(margins(labels['label'], predictions['probabilities']), tf.float16)
-            self.op = self._kept.scatter_nd_update([[row]], tf.ensure_shape(found, [params.batch_size])[None]).op
+            found = task.whole(margins(labels['label'], predictions['probabilities']), params.batch_size)
+            self.op = self._kept.scatter_nd_update(
+                [[row]], tf.cast(tf.ensure_shape(found, [params.batch_size]), tf.float16)[None]
+            ).op
 
     def hook(self, step_hook: Any) -> tf.train.SessionRunHook:
         """Returns the hook; it must precede the one that saves checkpoints.
@@ -126,6 +132,8 @@ def check_params(params: HParams, output_dir: str) -> None:
     """Raises UsageError if the margins of a run would have no meaning, or their file no place."""
     if is_remote(output_dir):
         raise UsageError(f'{FLAG}: --output_dir={output_dir} must be on this machine: its file is changed in place')
+    if found := why_no_class(params.metadata, params.get('task')):
+        raise UsageError(f'{FLAG} is for one class of each example, but {found}: omit it')
     if params.mixup_alpha:
         raise UsageError(f'{FLAG} excludes mixup_alpha={params.mixup_alpha:g}: a mixed example has two labels: omit one')
 

@@ -106,7 +106,9 @@ class ModelFn:
         warm_start(self.training.options, networks)
         margins = None
         if self.training.options.record_margins:
-            margins = Margins(labels, predictions, params, config.model_dir, self.training.checkpoint_periods)
+            margins = Margins(
+                labels, predictions, params, config.model_dir, self.training.checkpoint_periods, self.training.task
+            )
         return self._train_spec(features, predictions, example_loss, losses, metrics, params, config, margins)
 
     def _train_spec(self, features, predictions, example_loss, losses, metrics, params, config, margins):

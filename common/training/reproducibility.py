@@ -1,6 +1,6 @@
 """Random numbers: seeds, and a warning of ops that make a resumed run differ from an uninterrupted one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import contextlib
 import random
 import sys
@@ -10,6 +10,14 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.graphs import ancestors, random_ops, subgraph
+
+_FUSED = ('MatMul', 'BatchMatMul', 'Conv', 'Depthwise', 'Bias', 'FusedBatchNorm', 'Add', 'Mul', 'Sigmoid', 'Tanh', 'Softplus')
+_NEVER_FUSED = (
+    'SparseSoftmaxCrossEntropyWithLogits',
+    'SoftmaxCrossEntropyWithLogits',
+    'Reshape',
+    'Identity',
+)  # With one before.
 
 
 def warn_of_random_ops(train_op: tf.Operation) -> None:
@@ -25,6 +33,27 @@ def warn_of_random_ops(train_op: tf.Operation) -> None:
                 f'{name} ({kind}) in the {place} draws other numbers after a restart: use tf.random.stateless_* with a seed of '
                 f'{seed}.'
             )
+
+
+def shared_ops(train_op: tf.Operation, shown: Iterable[tf.Operation | tf.Tensor]) -> list[tf.Operation]:
+    """Returns the ops of a step that must stay apart from others, since what is shown at some steps uses their outputs, too.
+
+    TensorFlow fuses an op with the only one that uses its output, such as a product with the sum that follows, which rounds
+    otherwise. At steps that show it, it has more users. As dependencies of each step, such ops are never fused with the next.
+
+    Args:
+      shown: summaries and metrics.
+    """
+    step = ancestors([train_op])
+    used = [tensor for op in ancestors(shown) if op not in step for tensor in op.inputs]
+    return [*{tensor.op: None for tensor in used if tensor.op in step and _may_fuse(tensor, step)}]
+
+
+def _may_fuse(tensor, step):
+    if not tensor.op.type.startswith(_FUSED) or tensor.op._get_control_flow_context() is not None:
+        return False
+    users = [user for user in tensor.consumers() if user in step]
+    return len(users) == 1 and users[0].type not in _NEVER_FUSED
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ from estimator_trainer.common.training.effects import check_effects
 from estimator_trainer.common.training.loss_watch import LossWatch
 from estimator_trainer.common.training.margins import Margins
 from estimator_trainer.common.training.multi_step import LOOP_SECONDS, MultiStepHook
-from estimator_trainer.common.training.reproducibility import warn_of_random_ops
+from estimator_trainer.common.training.reproducibility import shared_ops, warn_of_random_ops
 from estimator_trainer.common.word_vectors import WordVectors
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.defaults import DEFAULTS
@@ -111,7 +111,8 @@ class Training:
         """Returns the EstimatorSpec of a step, with its hooks. Adds the step's loss to the mean for the log."""
         with self.task.local():
             mean_loss, count_loss = tf.metrics.mean(step.means.loss)
-        step = step._replace(train_op=tf.group(step.train_op, count_loss))
+        fetched = [*tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in step.metrics.values())]
+        step = step._replace(train_op=tf.group(step.train_op, count_loss, *shared_ops(step.train_op, fetched)))
         is_kept = self.task.is_chief and not SCHEDULES[self.options.schedule].is_dry_run
         watch = LossWatch(config.model_dir) if is_kept else None
         step_hook = self._step_hook(step, watch)
@@ -131,9 +132,8 @@ class Training:
         if not self.has_input_fn:  # ProgramState warns of its ops.
             warn_of_random_ops(step.train_op)
         self._suggest_bfloat16()
-        fetched = [step.train_op, *tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in step.metrics.values())]
         size = self._batch_size(step.features, params) or params.batch_size
-        check_fits(fetched, part_size(size, step.towers * self.task.batch_parts, 0))
+        check_fits([step.train_op, *fetched], part_size(size, step.towers * self.task.batch_parts, 0))
         return spec
 
     def _suggest_bfloat16(self):
@@ -181,7 +181,7 @@ class Training:
         options, periods, task = self.options, self.checkpoint_periods, self.task
         hooks: list[tf.train.SessionRunHook] = [state] if state else []
         hooks.append(saving.StepCheck(step.means.loss, self.has_input_fn, watch, step_hook))
-        hooks += [step.margins.hook(step_hook)] if step.margins else []
+        hooks += [step.margins.hook(step_hook)] if step.margins and task.is_chief else []
         if task.is_chief:
             length = Length(params, self.num_examples, self.total_steps, self._batch_size(step.features, params))
             summaries = TrainingSummaries(

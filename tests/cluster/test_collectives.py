@@ -54,6 +54,13 @@ def evaluate(tasks, build, runs=1):
     return together(tasks, evaluate_one)
 
 
+def test_the_values_of_all_examples_are_in_the_order_of_the_batch(tasks):
+    def build(task):
+        return task.whole(tf.range(7.0)[task.index :: COUNT], 7)
+
+    assert [run.tolist() for (run,) in evaluate(tasks, build)] == [[*range(7)]] * COUNT
+
+
 def test_dense_tensors_of_any_shape_and_dtype_are_averaged_over_the_examples(tasks):
     shapes = [('float32', []), ('float64', [2, 3]), ('float32', [4]), ('float32', [0, 2]), ('float64', [])]
     random = np.random.RandomState(0)

@@ -1,9 +1,11 @@
 """--schedule=verify proves how a run was made: what was edited, replaced or trained otherwise is named."""
 
+import contextlib
 import hashlib
 import json
 import shutil
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -320,3 +322,25 @@ def test_a_nan_and_another_integer_are_never_taken_for_a_rounded_sum(tmp_path):
     )
     found = {item.name: (item.largest, item.relative) for item in proof.compare(first, second)}
     assert found == {'a': (np.inf, np.inf), 'b': (1, np.inf), 'd': (np.inf, np.inf)}
+
+
+def test_an_input_that_goes_on_otherwise_is_named_and_one_without_state_is_said(tmp_path, monkeypatch, caplog):
+    record = types.SimpleNamespace(checkpoints={4: {'input': 'digest'}, 8: {}})
+    directories = [tmp_path / 'run', tmp_path / 'again']
+    opened = contextlib.nullcontext(
+        types.SimpleNamespace(train_input_fn=len, estimator=types.SimpleNamespace(config=tf.estimator.RunConfig()))
+    )
+    verified = types.SimpleNamespace(record=record, output_dir=str(directories[0]))
+    again = types.SimpleNamespace(directory=str(directories[1]), opened=lambda: opened)
+    verify._compare_input(verified, again, 8)
+    assert not caplog.text
+    verify._compare_input(verified, again, 4)
+    assert 'Step 4: where the input goes on is not compared' in caplog.text
+    for directory in directories:
+        (directory / 'input_state').mkdir(parents=True)
+        (directory / 'input_state/4.input.index').touch()
+    monkeypatch.setattr(verify.input_state, 'are_equal', lambda *arguments: True)
+    verify._compare_input(verified, again, 4)
+    monkeypatch.setattr(verify.input_state, 'are_equal', lambda *arguments: False)
+    message = failed(verify._compare_input, verified, again, 4)
+    assert message.startswith(f'{directories[0]}/input_state/4.input: is not where the input comes to')

@@ -65,6 +65,12 @@ def test_an_example_stores_bytes_int64_and_float():
         assert decoded == ({'name': (kind, expected)} if feature.WhichOneof('kind') else {})
 
 
+def test_the_same_example_has_the_same_bytes_however_others_have_ordered_its_features():
+    first, second = (records.encode({name: 1}) for name in 'ab')
+    assert records.encode(second + first) == records.encode({'a': 1, 'b': 1})  # Joined messages are merged.
+    assert records.encode(b'\xff no example') == b'\xff no example'
+
+
 def test_files_are_described_by_the_manifest_and_read_in_the_order_in_which_records_were_given(tmp_path):
     write(tmp_path, others={'eval': [{'id': 100}, {'id': 101}, {'id': 102}], 'empty': []})
     splits = json.loads((tmp_path / 'manifest.json').read_text())['splits']

@@ -1,5 +1,7 @@
 """Facts about tensors, compared with NumPy's; the layers of a graph."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -49,6 +51,16 @@ def test_the_origin_of_a_nan_is_the_op_the_input_or_the_variable_that_has_it_fir
     assert origin([3.0, 1.0]) == ('root', 'Sqrt')
     assert origin([3.0, np.inf]) == ('the input x', 'input')
     assert origin([3.0], np.nan) == ('w', 'variable')
+
+
+def test_of_a_gradient_the_line_is_that_of_the_op_whose_gradient_it_is(session):
+    x, w = tf.placeholder(tf.float32, [1]), tf.get_variable('w', initializer=1.0)
+    with contextlib.suppress(ZeroDivisionError):
+        root = tf.sqrt(x * w)
+    results = tf.gradients(root, [w])
+    session.run(tf.global_variables_initializer())
+    found = find_origin(session, {x: [0.0]}, results, {})
+    assert found.op.startswith('gradients/Sqrt_grad') and found.line.startswith(f'{__file__}:')
 
 
 @pytest.fixture

@@ -268,6 +268,21 @@ def test_towers_loops_batch_norm_and_programs_are_replayed_to_the_bit(tmp_path, 
     assert {'dense/kernel', 'dense_1/kernel'} <= gradients.keys() and gradients['dense_1/kernel'] > 0
 
 
+def summarizing(features, labels, mode, params):
+    wide = tf.tile(features['x'], [1, 10])
+    y = tf.layers.dense(tf.nn.relu(tf.layers.dense(wide, 64)), 1)
+    tf.summary.histogram('y', y)  # Which keeps TensorFlow from fusing it with what follows, at the steps that write summaries.
+    y = (y + tf.layers.dense(wide, 1))[:, 0]
+    return {'y': y}, None if labels is None else tf.square(y - labels['y'])
+
+
+def test_summaries_of_some_steps_change_no_bit(tmp_path):
+    options = {'hparams': {'batch_size': 8}, 'train_steps': 40, 'schedule': 'train'}
+    options |= {'save_summary_steps': 1, 'save_checkpoints_steps': 40}
+    found = api.train(types.SimpleNamespace(model=summarizing), DATASET, str(tmp_path / 'run'), **options).verify('all')
+    assert [interval['text'] for interval in found['intervals']] == ['equal']
+
+
 def test_a_record_that_is_twice_in_a_batch_is_read_for_each():
     found = read_records(DataSource(DATASET, '', make_params()), 'train', [3, 0, 3])
     assert [record[1] for record in found] == [Y[3], Y[0], Y[3]]

@@ -8,7 +8,9 @@ import pytest
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.runs import suspects
 from estimator_trainer.common.runs.estimators import make_estimators
+from estimator_trainer.common.training import margins
 from estimator_trainer.common.training.training import Training
 from estimator_trainer.hparams import build
 from tests.shared import refused, rows, without_log
@@ -64,11 +66,31 @@ def test_a_run_without_margins_is_refused(trained_run, run):
 
 
 @pytest.mark.parametrize(
+    'metadata, task, reason',
+    [
+        ({'task': 'segmentation'}, '', 'masks are predicted'),
+        ({'task': 'tagging'}, '', 'tags are predicted'),
+        ({'task': 'forecast'}, '', 'values are forecast'),
+        ({'targets': [{'key': 'a'}, {'key': 'b'}]}, '', 'there are several targets'),
+        ({}, 'regression', 'the target is a number'),
+    ],
+)
+def test_what_has_no_suspects_is_not_advised_to_record_margins(metadata, task, reason):
+    params = build.HParams({'task': task, 'mixup_alpha': 0.0}, metadata)
+    estimator = types.SimpleNamespace(model_dir='/nowhere')
+    experiment = types.SimpleNamespace(source=types.SimpleNamespace(params=params), estimator=estimator)
+    expected = f'--schedule=suspects ranks examples of one class each, but {reason}'
+    assert refused(suspects.suspects, experiment) == refused(suspects.of_folds, [experiment], '/nowhere') == expected
+    message = refused(margins.check_params, params, '/nowhere')
+    assert message == f'--record_margins is for one class of each example, but {reason}: omit it'
+
+
+@pytest.mark.parametrize(
     'model, dataset, count, reason',
     [
         ({'model': len}, {'input_fn': len}, 1, '--dataset=d, which makes its own batches'),
         ({'model_fn': len}, {}, 1, '--model=m, which makes its own training step'),
-        ({'model': len}, {}, 2, 'a cluster, each of whose tasks sees only a part of the examples'),
+        ({'model': len}, {}, 2, 'parameter servers, with which the order of the examples depends on time'),
     ],
 )
 def test_margins_whose_examples_are_unknown_are_refused(model, dataset, count, reason):

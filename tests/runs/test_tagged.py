@@ -56,6 +56,7 @@ def test_predictions_of_a_split_have_labels_and_the_report_counts_tokens(run):
     with open(run.report(), encoding='utf-8') as file:
         page = ' '.join(file.read().split())
     assert f'all {len(pairs):,} tokens of the split eval' in page and 'sentences with the most wrong tags' in page
+    assert f'of {len(pairs):,} tokens are predicted correctly' in page and '>tokens</th>' in page and '>examples<' not in page
     wrong = max(found, key=lambda row: sum(map(str.__ne__, row['label'], row['tags'])))
     assert f'line {wrong["line"]}' in page and ' '.join(wrong['tokens']).replace('"', '&#34;') in page
     with pytest.raises(UsageError, match='whole sentences: see the report'):
@@ -78,7 +79,7 @@ def test_what_is_for_classes_of_examples_is_one_line(data):
             'class_weights is for a class of each example, but (--)?dataset=tagged has tags',
         ),
         ({'oversample': True}, 'oversample=true is for a class of each example'),
-        ({'label_smoothing': 0.1}, 'label_smoothing=0.1 needs a label named label'),
+        ({'label_smoothing': 0.1}, 'label_smoothing=0.1 needs examples of one class each'),
     ):
         with pytest.raises(UsageError, match=message):
             start(data, 'refused', hparams=hparams, train_steps=1)

@@ -146,6 +146,25 @@ def test_data_that_cannot_be_augmented_is_refused():
         assert f'{text.partition(",")[0]} {message}' in refused(augment, text, features, labels)
 
 
+@pytest.mark.parametrize(
+    'text, record_margins, lacks, message',
+    [
+        ('augment_flip=true', False, ['image'], 'augment_flip=true needs pictures'),
+        ('mixup_alpha=0.5', False, ['image'], 'mixup_alpha=0.5 needs pictures'),
+        ('mixup_alpha=0.5', False, ['label'], 'mixup_alpha=0.5 needs examples of one class each'),
+        ('label_smoothing=0.1', False, ['image', 'label'], 'label_smoothing=0.1 needs examples of one class each'),
+        ('', True, ['label'], '--record_margins needs examples of one class each'),
+    ],
+)
+def test_what_a_dataset_lacks_is_known_before_it_is_prepared(text, record_margins, lacks, message):
+    params = build.make_hparams('m', {}, 'd', {}, text=text)
+    assert (
+        refused(augmentation.check_lacking, params, lacks, record_margins)
+        == f'{message}, which --dataset=d does not have: omit it'
+    )
+    augmentation.check_lacking(params, [], record_margins)
+
+
 @pytest.mark.parametrize('devices', [(), ('/cpu:0', '/cpu:0')])
 def test_metrics_of_training_have_the_masks_that_the_model_was_given(devices):
     def model(features, labels, mode, params):

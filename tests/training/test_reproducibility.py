@@ -1,0 +1,26 @@
+"""What a step computes depends on nothing that is only shown at some steps."""
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.training.reproducibility import shared_ops
+
+
+def _ops(show):
+    """Returns the shared ops, by name, of a step: a is a product, b its sum with a bias, c the sum of b and x."""
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [2, 3])
+        a = tf.matmul(x, tf.get_variable('w', [3, 3]), name='a')
+        b = tf.nn.bias_add(a, tf.get_variable('bias', [3]), name='b')
+        c = tf.add(b, x, name='c')
+        loss = tf.reduce_sum(tf.nn.relu(c, name='d'))
+        train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        return [op.name for op in shared_ops(train_op, [show(a, b, c)])]
+
+
+def test_a_tensor_that_a_summary_shows_is_not_fused_with_its_only_user():
+    assert _ops(lambda a, b, c: tf.summary.histogram('b', b)) == ['b']
+    assert sorted(_ops(lambda a, b, c: tf.concat([a, tf.sqrt(c)], 0))) == ['a', 'c']
+
+
+def test_what_nothing_shows_or_is_made_for_showing_is_free():
+    assert _ops(lambda a, b, c: tf.constant(1)) == _ops(lambda a, b, c: tf.sqrt(tf.placeholder(tf.float32))) == []
