@@ -268,6 +268,20 @@ def test_towers_loops_batch_norm_and_programs_are_replayed_to_the_bit(tmp_path, 
     assert {'dense/kernel', 'dense_1/kernel'} <= gradients.keys() and gradients['dense_1/kernel'] > 0
 
 
+@pytest.mark.parametrize('again', [lambda run: run.replay(6), lambda run: run.verify()])
+def test_a_run_of_float16_needs_a_gpu_again(copied, again, monkeypatch):
+    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind=None: [])
+    path = f'{copied.output_dir}/flags.json'
+    with open(path) as file:
+        flags = json.load(file)
+    with open(path, 'w') as file:
+        json.dump({**flags, 'precision': 'float16'}, file)
+    with pytest.raises(
+        UsageError, match='was trained with (--)?precision=float16, which needs a GPU: train its steps again where'
+    ):
+        again(copied)
+
+
 def summarizing(features, labels, mode, params):
     wide = tf.tile(features['x'], [1, 10])
     y = tf.layers.dense(tf.nn.relu(tf.layers.dense(wide, 64)), 1)
