@@ -61,7 +61,7 @@ def summarize(source: str, splits: Iterable[str], directory: str, params: HParam
     return to_text(f'{source}: splits: {", ".join(splits)}', FEATURES, of_features(facts, facts['features']))
 
 
-def facts_path(directory, params):
+def facts_path(directory: str, params: HParams) -> str:
     """Returns the path of the metadata file in a directory, which depends on these hyper-parameters."""
     facts = [read_schema(params.schema, FEATURES).content, params.train_split, params.image_size, *tokens.facts(params)]
     facts += [params.min_count, params.max_vocabulary, *names_in(params.get('target', ''))]
