@@ -33,7 +33,7 @@ def auc(labels: tf.Tensor, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """
     with tf.variable_scope(None, 'auc'):
         is_positive = tf.not_equal(tf.cast(labels, tf.int32), 0)
-        counts, update = count([2, RANKS], tf.cast(is_positive, tf.int32) * RANKS + rank(scores))
+        counts, update = count_cells([2, RANKS], tf.cast(is_positive, tf.int32) * RANKS + rank(scores))
         return _area(counts.read_value()), _area(update)
 
 
@@ -80,7 +80,7 @@ def pr_curve(labels: tf.Tensor, probabilities: tf.Tensor, num_thresholds: int = 
         known = tf.cast(probabilities, tf.float32)
         known = tf.where_v2(tf.math.is_nan(known), 0.0, known)  # The loss tells of NaN.
         reached = tf.cast(tf.floor(known * (num_thresholds - 1)), tf.int32)
-        counts, update = count([2, num_thresholds], tf.reshape(is_label * num_thresholds + reached, [-1]))
+        counts, update = count_cells([2, num_thresholds], tf.reshape(is_label * num_thresholds + reached, [-1]))
         true_negatives, false_negatives = tf.unstack(tf.cumsum(counts, axis=1, exclusive=True))
         negatives, positives = tf.unstack(tf.reduce_sum(counts, 1))
         true_positives, false_positives = positives - false_negatives, negatives - true_negatives
@@ -184,7 +184,7 @@ def draw_matrix(counts: np.ndarray, class_names: Sequence[str] | None = None) ->
     return np.asarray(canvas)[None]
 
 
-def count(shape: Sequence[int], cells: tf.Tensor) -> tuple[tf.Variable, tf.Tensor]:
+def count_cells(shape: Sequence[int], cells: tf.Tensor) -> tuple[tf.Variable, tf.Tensor]:
     """Counts how often each cell occurs over an evaluation.
 
     Args:

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.ops.metrics import count, make_counts
+from estimator_trainer.common.ops.metrics import count_cells, make_counts
 
 
 def frechet_distance(real: tf.Tensor, generated: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -69,6 +69,6 @@ def class_entropy(classes: tf.Tensor, num_classes: int) -> tuple[tf.Tensor, tf.T
       is one class only, log(num_classes) if all are as frequent. That of the update_op is the counts, int64 [num_classes].
     """
     with tf.variable_scope(None, 'class_entropy'):
-        counts, update = count([num_classes], tf.cast(classes, tf.int32))
+        counts, update = count_cells([num_classes], tf.cast(classes, tf.int32))
         shares = tf.cast(counts, tf.float32) / tf.cast(tf.reduce_sum(counts), tf.float32)
         return -tf.reduce_sum(tf.math.xlogy(shares, shares)), update

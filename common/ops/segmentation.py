@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, describe
 from estimator_trainer.common.ops.images import enlarge, image_summary, to_pil_images
-from estimator_trainer.common.ops.metrics import count, matrix_summary
+from estimator_trainer.common.ops.metrics import count_cells, matrix_summary
 from estimator_trainer.common.targets import IGNORED, keys_of
 
 _SHOWN = 4  # Pictures in TensorBoard.
@@ -92,7 +92,7 @@ def segmentation_metrics(
     label = tf.reshape(labels['label'], [-1])
     cells = tf.boolean_mask(label * num_classes + tf.reshape(predictions['class'], [-1]), tf.not_equal(label, IGNORED))
     with tf.variable_scope(None, 'pixels'):
-        counts, updated = count([num_classes, num_classes], cells)
+        counts, updated = count_cells([num_classes, num_classes], cells)
     values, of_update = _scores(counts.read_value()), _scores(updated)
     metrics = {name: (values[name], of_update[name]) for name in ('pixel_accuracy', 'mean_iou')}
     metrics['confusion_matrix'] = matrix_summary(counts, class_names), updated
