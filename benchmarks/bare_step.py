@@ -2,9 +2,9 @@
 
     python -m benchmarks.bare_step TASK DATA.npz [TOWERS THREADS [PRECISION]]
 
-One of the tasks of benchmarks.training, with TensorFlow's optimizer, on a batch that stays the same: no input, augmentation,
-hooks, metrics or checkpoints. Steps run ten at a time in a tf.while_loop. TOWERS share the batch, THREADS run an op (0: one per
-core), PRECISION is float32 or bfloat16.
+TASK is alexnet, resnet, mlp or text_cnn of benchmarks.training, DATA.npz what it writes for the peers. The network trains with
+TensorFlow's optimizer on a batch that stays the same: no input, augmentation, hooks, metrics or checkpoints. Steps run ten at a
+time in a tf.while_loop. TOWERS share the batch, THREADS run an op (0: one per core), PRECISION is float32 or bfloat16.
 """
 
 import importlib

@@ -9,8 +9,8 @@ def max_over_windows(
     """Convolves sequences, applies ReLU, and returns the maximum of each filter over the windows of a sequence.
 
     In training on CPUs, gradients are computed from the windows of the maxima alone, the first ones of equal ones: no other
-    window changes the result. Their number does not depend on the length, so a step takes half of the time that gradients of
-    convolutions take, and less for longer sequences. Those gradients have no gradients of their own.
+    window changes the result. Their number does not depend on the length, so they take far less time than gradients of
+    convolutions, above all for long sequences. They have no gradients of their own.
 
     (Max-over-time pooling of R. Collobert et al.: Natural Language Processing (Almost) from Scratch, 2011.)
 
