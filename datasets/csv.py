@@ -7,6 +7,7 @@ from estimator_trainer.datasets import table
 INPUT_PATTERNS = table.INPUT_PATTERNS
 PARSED_ONCE = table.PARSED_ONCE
 OWN_FOLDS = table.OWN_FOLDS
+LACKS = table.LACKS
 prepare = table.prepare
 metadata = table.metadata
 summary = table.summary
