@@ -234,7 +234,7 @@ def test_the_exit_code_says_whether_edits_are_needed(tmp_path, monkeypatch, caps
     assert error in capsys.readouterr().err
 
 
-_PARTLY = ('data', 'distributions', 'eager', 'factorization', 'gan', 'image', 'keras', 'learn', 'tpu')
+_PARTLY = ('data', 'distributions', 'eager', 'factorization', 'gan', 'image', 'keras', 'learn', 'opt', 'tpu')
 
 
 def test_what_replaces_names_is_there_and_only_of_packages_that_are_not():

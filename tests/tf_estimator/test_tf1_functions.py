@@ -8,7 +8,7 @@ import struct
 import types
 
 import tf_estimator  # noqa: F401 - before TensorFlow
-from tf_estimator.tf1 import data, estimator, image, layers, lookup, mnist, predictor
+from tf_estimator.tf1 import data, estimator, image, layers, lookup, mnist, opt, predictor
 from tf_estimator.tf1.hparam import HParams
 from tf_estimator.tf1.modules import Package
 
@@ -50,15 +50,46 @@ def test_hyper_parameters_keep_their_types_and_take_text_json_and_dicts():
         params.add_hparam('rate', 2)
 
 
-def test_a_clipping_optimizer_clips_the_global_norm():
+def updated(optimizer, gradient, start, steps=2, **options):
+    """Returns the values of a variable and its other variables after steps with this gradient."""
     with tf.Graph().as_default():
-        v = tf.get_variable('v', initializer=[0.0, 0.0])
-        clipping = estimator.clip_gradients_by_norm(tf.train.GradientDescentOptimizer(1.0), 1.0)
-        train = clipping.apply_gradients([(tf.constant([3.0, 4.0]), v)])
+        variable = tf.get_variable('v', initializer=np.float32(start), use_resource=options.pop('use_resource', False))
+        train = optimizer().apply_gradients([(gradient(), variable)], **options)
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
-            session.run(train)
-            np.testing.assert_allclose(session.run(v), [-0.6, -0.8], rtol=1e-6)
+            for _ in range(steps):
+                session.run(train)
+            return session.run({other.op.name: other for other in tf.global_variables()})
+
+
+@pytest.mark.parametrize('use_resource', [False, True])
+def test_optimizers_follow_their_formulas(use_resource):
+    start, gradient = np.array([1.0, -2.0]), np.array([0.5, 0.25])
+    m = v = np.zeros(2)
+    expected = start.copy()
+    for step in (1, 2):
+        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+        rate = 0.1 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+        expected = expected - 0.01 * expected - rate * m / (np.sqrt(v) + 1e-8)
+    dense = lambda: tf.constant(gradient, tf.float32)  # noqa: E731
+    found = updated(lambda: opt.AdamWOptimizer(0.01, 0.1), dense, start, use_resource=use_resource)
+    np.testing.assert_allclose(found['v'], expected, rtol=1e-4)
+    # A row without a gradient keeps its moments and its value.
+    sparse = lambda: tf.IndexedSlices(tf.constant([[0.5]]), tf.constant([1]), tf.constant([2, 1]))  # noqa: E731
+    found = updated(lambda: opt.LazyAdamOptimizer(0.1), sparse, start[:, None], use_resource=use_resource)
+    np.testing.assert_allclose(found['v'], [[1.0], [-2.2]], rtol=1e-4)
+    assert found['v/Adam'][0] == 0 and found['v/Adam'][1] == pytest.approx(0.5 * (1 - 0.9**2))
+    optimizer = lambda: opt.MovingAverageOptimizer(tf.train.GradientDescentOptimizer(1.0), 0.5)  # noqa: E731
+    averaged = updated(optimizer, dense, start, use_resource=True)
+    np.testing.assert_allclose(averaged['v'], start - 2 * gradient)
+    np.testing.assert_allclose(averaged['v/ExponentialMovingAverage'], start - 1.25 * gradient)  # 0.25 * 0 + 0.25 * 1 + 0.5 * 2
+    clipped = updated(
+        lambda: estimator.clip_gradients_by_norm(tf.train.GradientDescentOptimizer(1.0), 1.0),
+        lambda: tf.constant([3.0, 4.0]),
+        [0.0, 0.0],
+        1,
+    )
+    np.testing.assert_allclose(clipped['v'], [-0.6, -0.8], rtol=1e-6)
 
 
 def test_a_clipping_optimizer_has_the_slots_of_its_optimizer():
@@ -67,6 +98,59 @@ def test_a_clipping_optimizer_has_the_slots_of_its_optimizer():
         clipping = estimator.clip_gradients_by_norm(tf.train.MomentumOptimizer(1.0, 0.5), 1.0)
         clipping.minimize(v)
         assert clipping.get_slot_names() == ['momentum'] and clipping.get_slot(v, 'momentum').op.name == 'v/Momentum'
+
+
+@pytest.mark.parametrize('is_dict', [False, True])
+def test_a_swapping_saver_saves_averages_under_the_names_of_variables(tmp_path, is_dict):
+    with tf.Graph().as_default():
+        with tf.variable_scope('', use_resource=True):
+            split = tf.get_variable('split', [4], None, tf.ones_initializer(), partitioner=tf.fixed_size_partitioner(2))
+            v = tf.get_variable('v', initializer=3.0)
+        optimizer = opt.MovingAverageOptimizer(tf.train.MomentumOptimizer(1.0, 0.0), 0.5)
+        train = optimizer.minimize(tf.reduce_sum(split) + v)  # From 1 to 0, and from 3 to 2.
+        assert optimizer.get_slot_names() == ['momentum'] and optimizer.get_slot(v, 'momentum').op.name == 'v/Momentum'
+        average = next(x for x in tf.global_variables() if x.op.name == 'v/ExponentialMovingAverage')
+        saver = optimizer.swapping_saver({'renamed': v, 'its_average': average} if is_dict else None)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(train)
+            path = saver.save(session, str(tmp_path / 'model'))
+    names = ['renamed', 'its_average'] if is_dict else ['v', 'v/ExponentialMovingAverage']
+    assert [tf.train.load_variable(path, name) for name in names] == [2.5, 2.0]
+    if not is_dict:
+        values = [tf.train.load_variable(path, f'split{suffix}').tolist() for suffix in ('', '/ExponentialMovingAverage')]
+        assert values == [[0.5] * 4, [0.0] * 4]
+
+
+@pytest.mark.parametrize('use_resource', [False, True])
+def test_weights_decay_where_they_have_a_gradient(use_resource):
+    start = np.array([[1.0], [2.0], [4.0]])
+    sparse = lambda: tf.IndexedSlices(tf.constant([[1.0], [1.0]]), tf.constant([2, 2]), tf.constant([3, 1]))  # noqa: E731
+    make = lambda: opt.MomentumWOptimizer(0.5, 0.1, 0.0)  # noqa: E731
+    found = updated(make, sparse, start, 1, use_resource=use_resource)
+    np.testing.assert_allclose(found['v'], [[1.0], [2.0], [4 - 2 - 0.2]], rtol=1e-6)
+    assert 'v/MomentumW' in found
+    undecayed = updated(make, sparse, start, 1, use_resource=use_resource, decay_var_list=[])
+    np.testing.assert_allclose(undecayed['v'], [[1.0], [2.0], [4 - 0.2]], rtol=1e-6)
+
+
+@pytest.mark.parametrize('is_chosen, expected', [(True, 2 - 1 - 0.1), (False, 2 - 0.1)])
+def test_weights_of_replicas_decay(is_chosen, expected):
+    with tf.Graph().as_default():
+        strategy = tf.distribute.MirroredStrategy(['/cpu:0', '/cpu:1'])
+        with strategy.scope():
+            v = tf.get_variable('v', initializer=2.0, aggregation=tf.VariableAggregation.SUM)
+            optimizer = opt.MomentumWOptimizer(0.5, 0.1, 0.0)
+
+            def step():
+                loss = v * tf.constant(0.5)  # Gradients are summed over the replicas.
+                return optimizer.minimize(loss, decay_var_list=[v] if is_chosen else [])
+
+            train = strategy.experimental_local_results(strategy.extended.call_for_each_replica(step))
+        with tf.Session(config=tf.ConfigProto(device_count={'CPU': 2})) as session:
+            session.run(tf.global_variables_initializer())
+            session.run(train)
+            np.testing.assert_allclose(session.run([*v.values]), expected, rtol=1e-6)
 
 
 def model_fn(features, labels, mode):
@@ -137,11 +221,12 @@ def test_heads_train_with_the_optimizers_of_tensorflow_1_and_run_the_update_ops(
             spec = head.create_estimator_spec({}, 'train', logits + shift, tf.constant([[2], [0]]), optimizer(0.1))
             loss, _ = run(spec.loss, spec.train_op)
             assert loss == pytest.approx(expected, rel=1e-5) and step is not None
-    for head in (estimator.binary_classification_head(), estimator.regression_head()):
+    heads = (estimator.binary_classification_head(), estimator.regression_head(), estimator.multi_label_head(2))
+    for head, label in zip(heads, ([[1.0]], [[1.0]], [[1, 0]])):
         with tf.Graph().as_default():
             tf.train.create_global_step()
-            w = tf.get_variable('w', [1, 1])
-            spec = head.create_estimator_spec({}, 'train', w, tf.constant([[1.0]]), optimizer(0.1))
+            w = tf.get_variable('w', [1, len(label[0])])
+            spec = head.create_estimator_spec({}, 'train', w, tf.constant(label), optimizer(0.1))
             assert np.isfinite(run(spec.loss, spec.train_op)[0])
 
 

@@ -139,17 +139,25 @@ def test_states_are_of_one_class_in_all_modules():
             assert type(state) is type(cell.state_size) is module.LSTMStateTuple is tf.nn.rnn_cell.LSTMStateTuple
 
 
-def test_a_wrapper_projects_with_the_variables_of_tensorflow_1():
-    shapes = {'basic_rnn_cell/kernel': [SIZE + UNITS, UNITS], 'basic_rnn_cell/bias': [UNITS], 'kernel': [UNITS, 2], 'bias': [2]}
-    values = {f'rnn/output_projection_wrapper/{name}': RANDOM.normal(size=shape) for name, shape in shapes.items()}
+def test_wrappers_project_with_the_variables_of_tensorflow_1():
+    shapes = {
+        'input_projection_wrapper/kernel': [SIZE, 2],
+        'input_projection_wrapper/bias': [2],
+        'input_projection_wrapper/output_projection_wrapper/basic_rnn_cell/kernel': [2 + UNITS, UNITS],
+        'input_projection_wrapper/output_projection_wrapper/basic_rnn_cell/bias': [UNITS],
+        'input_projection_wrapper/output_projection_wrapper/kernel': [UNITS, 2],
+        'input_projection_wrapper/output_projection_wrapper/bias': [2],
+    }
+    values = {f'rnn/{name}': RANDOM.normal(size=shape) for name, shape in shapes.items()}
     with tf.Graph().as_default():
         cell = rnn.OutputProjectionWrapper(tf.nn.rnn_cell.BasicRNNCell(UNITS), 2, tf.nn.sigmoid)
+        cell = rnn.InputProjectionWrapper(cell, 2, tf.nn.tanh)
         outputs, _ = tf.nn.static_rnn(cell, tf.unstack(tf.constant(X)), dtype=tf.float32)
         found = evaluate(outputs, **values)
-    kernel, bias, kernel_out, bias_out = values.values()
+    kernel_in, bias_in, kernel, bias, kernel_out, bias_out = values.values()
     h = np.zeros([BATCH, UNITS])
     for step, value in zip(X, found):
-        h = np.tanh(np.concatenate([step, h], 1) @ kernel + bias)
+        h = np.tanh(np.concatenate([np.tanh(step @ kernel_in + bias_in), h], 1) @ kernel + bias)
         np.testing.assert_allclose(value, sigmoid(h @ kernel_out + bias_out), rtol=1e-4, atol=1e-6)
 
 

@@ -2,10 +2,12 @@
 
 import copy
 import functools
+import logging
 
 from tf_estimator.mending import around
 
 import tensorflow.compat.v1 as tf
+from tensorflow_estimator.python.estimator import head as heads
 from tensorflow_estimator.python.estimator.canned import head
 from tensorflow_estimator.python.estimator.extenders import add_metrics  # noqa: F401 - a name of this package
 
@@ -13,6 +15,44 @@ _MEAN = {'loss_reduction': tf.losses.Reduction.SUM_OVER_BATCH_SIZE}
 binary_classification_head = functools.partial(head._binary_logistic_head_with_sigmoid_cross_entropy_loss, **_MEAN)
 multi_class_head = functools.partial(head._multi_class_head_with_softmax_cross_entropy_loss, **_MEAN)
 regression_head = functools.partial(head._regression_head, **_MEAN)
+_REDUCTIONS = {'weighted_sum': 'sum', 'weighted_sum_over_batch_size': 'sum_over_batch_size'}
+
+
+class _TakesOptimizer:
+    """A head of TensorFlow 2 that takes the optimizers of TensorFlow 1, and runs tf.GraphKeys.UPDATE_OPS."""
+
+    def create_estimator_spec(self, features, mode, logits, labels=None, optimizer=None, train_op_fn=None, **options):
+        if isinstance(optimizer, tf.train.Optimizer):
+            old = optimizer
+            optimizer, train_op_fn = None, lambda loss: old.minimize(loss, tf.train.get_or_create_global_step())
+        options['update_ops'] = options.get('update_ops') or tf.get_collection(tf.GraphKeys.UPDATE_OPS) or None
+        return super().create_estimator_spec(  # type: ignore[misc]
+            features, mode, logits, labels, optimizer=optimizer, train_op_fn=train_op_fn, **options
+        )
+
+
+class _MultiLabel(_TakesOptimizer, heads.multi_label_head.MultiLabelHead):
+    pass
+
+
+class _Multi(_TakesOptimizer, heads.multi_head.MultiHead):
+    pass
+
+
+multi_head = _Multi
+
+
+def multi_label_head(
+    n_classes,
+    weight_column=None,
+    thresholds=None,
+    label_vocabulary=None,
+    loss_reduction='sum_over_batch_size',
+    *args,
+    **options,
+):
+    reduction = _REDUCTIONS.get(loss_reduction, loss_reduction)
+    return _MultiLabel(n_classes, weight_column, thresholds, label_vocabulary, reduction, *args, **options)
 
 
 def forward_features(estimator, keys=None, sparse_default_values=None):
@@ -66,3 +106,18 @@ def clip_gradients_by_norm(optimizer, clip_norm):
         return apply_gradients(zip(clipped, variables), *args, **kwargs)
 
     return clipping
+
+
+def replicate_model_fn(model_fn, *unused_args, **unused_options):
+    """Returns the model_fn: the model runs on one device, which is said."""
+    logging.getLogger('tensorflow').warning(
+        'tf.contrib.estimator.replicate_model_fn: the model runs on one device; for several, use '
+        'RunConfig(train_distribute=tf.distribute.MirroredStrategy()).'
+    )
+    return model_fn
+
+
+def TowerOptimizer(optimizer_or_optimizer_fn):
+    """Returns the optimizer: see replicate_model_fn."""
+    is_optimizer = isinstance(optimizer_or_optimizer_fn, tf.train.Optimizer)
+    return optimizer_or_optimizer_fn if is_optimizer else optimizer_or_optimizer_fn()

@@ -47,6 +47,14 @@ def sparse_column_with_keys(column_name, keys, default_value=-1, combiner='sum',
     return _columns.categorical_column_with_vocabulary_list(column_name, keys, dtype, default_value)
 
 
+def sparse_column_with_vocabulary_file(
+    column_name, vocabulary_file, num_oov_buckets=0, vocab_size=None, default_value=-1, combiner='sum', dtype=tf.string
+):
+    return _columns.categorical_column_with_vocabulary_file(
+        column_name, vocabulary_file, vocab_size, num_oov_buckets, None if num_oov_buckets else default_value, dtype
+    )
+
+
 def weighted_sparse_column(sparse_id_column, weight_column_name, dtype=tf.float32):
     return _columns.weighted_categorical_column(sparse_id_column, weight_column_name, dtype)
 

@@ -253,16 +253,38 @@ def linear(args, output_size, bias, bias_initializer=None, kernel_initializer=No
     return product + tf.get_variable('bias', shape[1:], joined.dtype, bias_initializer or tf.zeros_initializer())
 
 
-class OutputProjectionWrapper(tf.nn.rnn_cell.RNNCell):
-    """A cell whose outputs are multiplied to output_size columns."""
-
-    def __init__(self, cell, output_size, activation=None, reuse=None):
+class _Wrapper(tf.nn.rnn_cell.RNNCell):
+    def __init__(self, cell, reuse=None):
         super().__init__(_reuse=reuse)
-        self._cell, self._size, self._activation = cell, output_size, activation or tf.identity
+        self._cell = cell
 
     @property
     def state_size(self):
         return self._cell.state_size
+
+    @property
+    def output_size(self):
+        return self._cell.output_size
+
+
+class InputProjectionWrapper(_Wrapper):
+    """A cell whose inputs are first multiplied to num_proj columns."""
+
+    def __init__(self, cell, num_proj, activation=None, input_size=None, reuse=None):
+        super().__init__(cell, reuse)
+        self._size, self._activation = num_proj, activation or tf.identity
+
+    @_plain
+    def call(self, inputs, state):
+        return self._cell(self._activation(linear(inputs, self._size, True)), state)
+
+
+class OutputProjectionWrapper(_Wrapper):
+    """A cell whose outputs are multiplied to output_size columns."""
+
+    def __init__(self, cell, output_size, activation=None, reuse=None):
+        super().__init__(cell, reuse)
+        self._size, self._activation = output_size, activation or tf.identity
 
     @property
     def output_size(self):

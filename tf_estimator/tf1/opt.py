@@ -1,0 +1,151 @@
+"""tf.contrib.opt: optimizers."""
+
+import contextlib
+
+import tensorflow.compat.v1 as tf
+from tensorflow.python.training.saving import saveable_object_util
+
+
+def extend_with_decoupled_weight_decay(base_optimizer):
+    """Returns a subclass of an optimizer with the arguments weight_decay, first, and those of the base.
+
+    Before each update, variables lose weight_decay times themselves; with a sparse gradient, only the rows that have one. (I.
+    Loshchilov, F. Hutter: Decoupled Weight Decay Regularization, 2019.)
+    """
+
+    class Decayed(base_optimizer):  # type: ignore[misc, valid-type]
+        def __init__(self, weight_decay, *args, **kwargs):
+            self._weight_decay, self._decayed_names = weight_decay, None
+            super().__init__(*args, **kwargs)
+
+        def minimize(self, loss, global_step=None, var_list=None, *args, decay_var_list=None, **kwargs):
+            self._select(decay_var_list)
+            return super().minimize(loss, global_step, var_list, *args, **kwargs)
+
+        def apply_gradients(self, grads_and_vars, global_step=None, name=None, decay_var_list=None):
+            self._select(decay_var_list)
+            return super().apply_gradients(grads_and_vars, global_step, name)
+
+        def _select(self, variables):
+            if variables is not None:  # A variable of a distribution strategy has one in each replica.
+                self._decayed_names = {part.name for variable in variables for part in getattr(variable, 'values', [variable])}
+
+        def _after_decay(self, gradient, variable, rows=None):
+            """Returns the context of the update of a variable by a gradient, which is that of these rows."""
+            if self._decayed_names is not None and variable.name not in self._decayed_names:
+                return contextlib.nullcontext()
+            rate = self._weight_decay() if callable(self._weight_decay) else self._weight_decay
+            rate = tf.cast(rate, variable.dtype.base_dtype)
+            with tf.control_dependencies([gradient]):
+                if rows is None:
+                    decayed = variable.assign_sub(rate * variable)
+                else:
+                    decayed = tf.scatter_sub(variable, rows, rate * tf.gather(variable, rows))
+            return tf.control_dependencies([decayed])
+
+        def _apply_dense(self, grad, var):
+            with self._after_decay(grad, var):
+                return super()._apply_dense(grad, var)
+
+        def _resource_apply_dense(self, grad, var):
+            with self._after_decay(grad, var):
+                return super()._resource_apply_dense(grad, var)
+
+        def _apply_sparse(self, grad, var):
+            with self._after_decay(grad.values, var, grad.indices):
+                return super()._apply_sparse(grad, var)
+
+        def _resource_apply_sparse(self, grad, var, indices):
+            with self._after_decay(grad, var, indices):
+                return super()._resource_apply_sparse(grad, var, indices)
+
+    return Decayed
+
+
+class AdamWOptimizer(extend_with_decoupled_weight_decay(tf.train.AdamOptimizer)):  # type: ignore[misc]
+    def __init__(
+        self, weight_decay, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, use_locking=False, name='AdamW'
+    ):
+        super().__init__(weight_decay, learning_rate, beta1, beta2, epsilon, use_locking, name)
+
+
+class MomentumWOptimizer(extend_with_decoupled_weight_decay(tf.train.MomentumOptimizer)):  # type: ignore[misc]
+    def __init__(self, weight_decay, learning_rate, momentum, use_locking=False, name='MomentumW', use_nesterov=False):
+        super().__init__(weight_decay, learning_rate, momentum, use_locking, name, use_nesterov)
+
+
+class LazyAdamOptimizer(tf.train.AdamOptimizer):
+    """Adam that, for sparse gradients, updates only the moments of the rows that have one."""
+
+    def _apply_sparse(self, grad, var):
+        beta1_power, beta2_power = self._get_beta_accumulators()
+        beta1_power, beta2_power, rate, beta1, beta2, epsilon = (
+            tf.cast(value, var.dtype.base_dtype)
+            for value in (beta1_power, beta2_power, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)
+        )
+        rate *= tf.sqrt(1 - beta2_power) / (1 - beta1_power)
+        m, v = self.get_slot(var, 'm'), self.get_slot(var, 'v')
+        rows, values = grad.indices, grad.values
+        m_rows = beta1 * tf.gather(m, rows) + (1 - beta1) * values
+        v_rows = beta2 * tf.gather(v, rows) + (1 - beta2) * tf.square(values)
+        updates = [tf.scatter_update(m, rows, m_rows), tf.scatter_update(v, rows, v_rows)]
+        return tf.group(tf.scatter_sub(var, rows, rate * m_rows / (tf.sqrt(v_rows) + epsilon)), *updates)
+
+    def _resource_apply_sparse(self, grad, var, indices):
+        return self._apply_sparse(tf.IndexedSlices(grad, indices), var)
+
+
+class MovingAverageOptimizer(tf.train.Optimizer):
+    """An optimizer that also keeps moving averages of the variables.
+
+    Args:
+      opt: what computes and applies the gradients.
+      average_decay: the averages move by 1 - average_decay of the difference in each step.
+      num_updates: the number of steps, for a smaller decay at first; see tf.train.ExponentialMovingAverage.
+      sequential_update: whether averages follow the update of the variables.
+    """
+
+    def __init__(self, opt, average_decay=0.9999, num_updates=None, sequential_update=True):
+        super().__init__(False, 'MovingAverage')
+        self._optimizer, self._is_sequential = opt, sequential_update
+        self._averages = tf.train.ExponentialMovingAverage(average_decay, num_updates)
+        self._pairs = None
+
+    def compute_gradients(self, *args, **kwargs):
+        return self._optimizer.compute_gradients(*args, **kwargs)
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        pairs = list(grads_and_vars)
+        train_op = self._optimizer.apply_gradients(pairs, global_step, name)
+        variables = [variable for gradient, variable in pairs if gradient is not None]
+        with tf.control_dependencies([train_op] if self._is_sequential else []):
+            averaged = self._averages.apply(variables)
+        self._pairs = [(variable, self._averages.average(variable)) for variable in variables]
+        return tf.group(train_op, averaged)
+
+    def get_slot(self, var, name):
+        return self._optimizer.get_slot(var, name)
+
+    def get_slot_names(self):
+        return self._optimizer.get_slot_names()
+
+    def swapping_saver(self, var_list=None, name='swapping_saver', **kwargs):
+        """Returns a saver that saves the averages under the names of the variables, and vice versa; call it after minimize.
+
+        Args:
+          var_list: variables, or {name: variable or a list of its partitions}; by default all.
+        """
+        if self._pairs is None:
+            raise RuntimeError('Must call apply_gradients or minimize before creating the swapping_saver')
+        saved = tf.global_variables() if var_list is None else var_list
+        saved = (
+            saved if isinstance(saved, dict) else saveable_object_util.op_list_to_dict(saved, convert_variable_to_tensor=False)
+        )
+        found = {variable.op.name for variable in tf.nest.flatten(saved)}
+        swapped: dict[str, tf.Variable] = {}
+        for pair in self._pairs:
+            names = [variable.op.name for variable in pair]
+            if found.issuperset(names):
+                swapped.update(zip(names, reversed(pair)))
+        saved = tf.nest.map_structure(lambda variable: swapped.get(variable.op.name, variable), saved)
+        return tf.train.Saver(saved, name=name, **kwargs)
