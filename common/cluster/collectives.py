@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 import functools
 import itertools
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.ops import collective_ops
@@ -33,13 +34,14 @@ class Collectives:
         self._timeout = timeout
         self._keys = itertools.count(1)
 
-    def mean(self, values: Sequence[tf.Tensor | tf.IndexedSlices], parts: float) -> list[tf.Tensor | tf.IndexedSlices]:
+    def mean(self, values: Sequence[tf.Tensor | tf.IndexedSlices], parts: Any) -> list[tf.Tensor | tf.IndexedSlices]:
         """Returns weighted means over the processes of float tensors, dense or sparse, of the same shapes in all processes.
 
         Dense tensors are concatenated to one vector per dtype: one message to each neighbor is faster than one per variable.
 
         Args:
-          parts: the reciprocal of this process's weight: the number of processes if all have the same. The weights sum to 1.
+          parts: the reciprocal of this process's weight, a number or float32 scalar: the number of processes if all have the
+            same. The weights sum to 1.
         """
         means: list = list(values)
         dense = [i for i, value in enumerate(values) if not isinstance(value, tf.IndexedSlices)]
@@ -144,17 +146,21 @@ class Collectives:
             )
 
     def _dense_means(self, tensors, parts):
-        return _unflatten(self._reduce(_flat(tensors, tensors[0].dtype) / parts, 'Add'), tensors)
+        return _unflatten(self._reduce(_divided(_flat(tensors, tensors[0].dtype), parts), 'Add'), tensors)
 
     def _sparse_mean(self, slices, parts):
         """Gathers the slices of all processes, whose numbers may differ or be 0."""
         count = tf.size(slices.indices)
         missing = tf.maximum(self._reduce(count, 'Max'), 1) - count
         indices = self._gather(tf.pad(slices.indices, [[0, missing]], constant_values=-1))
-        padded = tf.pad(slices.values / parts, [[0, missing], *[[0, 0]] * (slices.values.shape.rank - 1)])
+        padded = tf.pad(_divided(slices.values, parts), [[0, missing], *[[0, 0]] * (slices.values.shape.rank - 1)])
         values = tf.ensure_shape(self._gather(padded), [None, *slices.values.shape[1:]])
         is_given = indices >= 0
         return tf.IndexedSlices(tf.boolean_mask(values, is_given), tf.boolean_mask(indices, is_given), slices.dense_shape)
+
+
+def _divided(value, parts):
+    return value / (tf.cast(parts, value.dtype) if isinstance(parts, tf.Tensor) else parts)
 
 
 def _flat(tensors, dtype):

@@ -14,7 +14,7 @@ from estimator_trainer.common.cluster.agreement import CompareWeights
 from estimator_trainer.common.cluster.collectives import Collectives
 from estimator_trainer.common.cluster.hooks import StepDeadline
 from estimator_trainer.common.cluster.members import check_alike
-from estimator_trainer.common.cluster.synchronous_hooks import EndTogether, SharedScaffold, StepMeans, StopTogether
+from estimator_trainer.common.cluster.synchronous_hooks import EndTogether, SharedScaffold, StepMeans, StopTogether, mean_alike
 from estimator_trainer.common.cluster.task import Restart, TrainerTask, make_session_config
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.errors import RunError, UsageError
@@ -43,9 +43,17 @@ class SynchronousTask(TrainerTask):
         self._wait_and_watch(others, others)
         self._start({**facts, **self._cluster})
 
-    def means(self, loss: tf.Tensor, params: HParams) -> StepMeans:
-        examples = part_size(params.batch_size, self.count, self.index)
-        return StepMeans(self.collectives, loss, params.batch_size / examples, params.gradient_accumulation_steps)
+    def means(self, loss: tf.Tensor, params: HParams, weight: Any = None) -> StepMeans:
+        return StepMeans(self.collectives, loss, self._parts(params, weight), params.gradient_accumulation_steps)
+
+    def mean_gradients(self, gradients, merge, params, weight=None):
+        return mean_alike(self.collectives, gradients, merge, self._parts(params, weight))
+
+    def _parts(self, params, weight):
+        """Returns the reciprocal of the weight of this process's share of a batch."""
+        if weight is not None:
+            return 1 / weight
+        return params.batch_size / part_size(params.batch_size, self.count, self.index)
 
     def whole(self, share: tf.Tensor, batch_size: int) -> tf.Tensor:
         return self.collectives.whole(share, batch_size)

@@ -46,7 +46,7 @@ class StepMeans(Means):
       votes: float32 scalar: the mean of the votes, weighted like the losses, available like the mean of the loss.
     """
 
-    def __init__(self, collectives: Collectives, loss: tf.Tensor, parts: float, cycle: int = 1):
+    def __init__(self, collectives: Collectives, loss: tf.Tensor, parts: Any, cycle: int = 1):
         super().__init__(loss)
         self._collectives, self._parts, self.cycle = collectives, parts, cycle
         self.own = own_variables(loss)
@@ -68,8 +68,7 @@ class StepMeans(Means):
     def _sparse_mean(self, gradient, merge):
         if not isinstance(gradient, tf.IndexedSlices):
             return gradient
-        (mean,) = self._collectives.mean([gradient], self._parts)
-        return _merge_alike(mean, merge)
+        return mean_alike(self._collectives, [gradient], merge, self._parts)[0]
 
     def share_sums(self) -> tf.Operation:
         """Returns the op that replaces the sums of `of_sums` by their means, in all tasks, which does not change the means."""
@@ -77,6 +76,13 @@ class StepMeans(Means):
             return tf.no_op()
         means = self._collectives.mean([total.read_value() for total in self._sums], self._parts)
         return tf.group(*[tf.assign(total, mean) for total, mean in zip(self._sums, means)])
+
+
+def mean_alike(
+    collectives: Collectives, gradients: Sequence[Any], merge: Callable[[Any], Any], parts: Any
+) -> list[tf.Tensor | tf.IndexedSlices]:
+    """Returns the means of gradients, the same in all processes to the bit; arguments as of `Means` and Collectives.mean."""
+    return [_merge_alike(mean, merge) for mean in collectives.mean(gradients, parts)]
 
 
 def _merge_alike(gradient, merge):

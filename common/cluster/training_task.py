@@ -84,14 +84,30 @@ class TrainingTask(abc.ABC):
         """Within the block, variables are not on a parameter server."""
         return contextlib.nullcontext()
 
-    def means(self, loss: tf.Tensor, params: HParams) -> Means:
-        """Returns the object that averages a step's loss, float32 scalar, and gradients over the examples of all processes."""
-        del params
+    @property
+    def shares_steps(self) -> bool:
+        """Whether all processes run each step together, or there is only one."""
+        return self.batch_parts == self.count
+
+    def means(self, loss: tf.Tensor, params: HParams, weight: Any = None) -> Means:
+        """Returns the object that averages a step's loss, float32 scalar, and gradients over the examples of all processes.
+
+        Args:
+          weight: of this process's share of the batch, float32 scalar; None for its part of batch_size.
+        """
+        del params, weight
         return Means(loss)
 
     def whole(self, share: tf.Tensor, batch_size: int) -> tf.Tensor:
         """Returns the values of all examples of a step, [batch_size], in their order, given those of this process's share."""
         return tf.ensure_shape(share, [batch_size])
+
+    def mean_gradients(
+        self, gradients: Sequence[Any], merge: Callable[[Any], Any], params: HParams, weight: Any = None
+    ) -> Sequence[Any]:
+        """Returns the means of a step's gradients over the examples of all processes; arguments as of `Means` and `means`."""
+        del merge, params, weight
+        return gradients
 
     def step_hook(self, stop: StopOnSignal) -> Any:
         """Returns the hook that knows the next step that hooks see; None for MultiStepHook."""

@@ -31,7 +31,7 @@ def make_estimators(
     Raises:
       UsageError: an option does not go with a module that makes its own training step.
     """
-    _check_options(model, source, len(devices), training.options, training.task)
+    _check_options(model, source, training.options, training.task)
     make = _own_estimator if makes_step(model) else _estimator
     with quiet():  # The Estimator logs its entire configuration.
         trained = make(model, source, devices, training, config)
@@ -45,12 +45,11 @@ def _estimator(model, source, devices, training, config):
 
 
 def _own_estimator(model, source, devices, training, config):
-    del devices
     made = estimator_contract.make_estimator(model, config, source.recorded)
     _check_warm_start(f'--model={source.params.model}: estimator()', made)
 
     def wrap(model_fn):
-        wrapped = EstimatorFn(model_fn, source.module, training, source.recorded, source.names_read)
+        wrapped = EstimatorFn(model_fn, source.module, training, source.recorded, source.names_read, devices)
         return check_numerics(wrapped) if training.options.debug_numerics else wrapped
 
     return estimator_contract.wrap_model_fn(made, wrap)
@@ -70,9 +69,9 @@ def _check_warm_start(source: str, estimator: tf.estimator.Estimator) -> None:
         raise UsageError(f'{source}: warm_start_from={path}: is no checkpoint: {first_line(error)}') from None
 
 
-def _check_options(model: types.ModuleType, source: DataSource, num_towers: int, options: Options, task: TrainingTask) -> None:
+def _check_options(model: types.ModuleType, source: DataSource, options: Options, task: TrainingTask) -> None:
     """Raises UsageError if an option requires that the framework makes the batches or the training step."""
-    if source.has_input_fn() and (options.overfit_batches or task.batch_parts > 1):
+    if source.has_input_fn() and (options.overfit_batches or task.batch_parts > 1 and not makes_step(model)):
         name = '--overfit_batches' if options.overfit_batches else 'a cluster without parameter servers'
         raise UsageError(
             f'--dataset={source.params.dataset} makes its own batches, which excludes {name}: omit it, or define read() and '
@@ -82,11 +81,9 @@ def _check_options(model: types.ModuleType, source: DataSource, num_towers: int,
     if not makes_step(model):
         return
     given = {
-        '--num_towers' if options.num_towers > 1 else '--num_gpus': num_towers > 0,
         f'--freeze={options.freeze}': bool(options.freeze),
         'embeddings': bool(source.vectors),
         '--precision=float16': options.precision == 'float16',
-        'a cluster without parameter servers': task.batch_parts > 1,
     }
     for name, is_given in given.items():
         if is_given:

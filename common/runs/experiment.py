@@ -147,6 +147,8 @@ def _train_input_fns(source, options, num_examples, share, task):
     make = functools.partial(make_input_fn, source, ModeKeys.TRAIN, source.params.train_split, num_examples, is_part=is_part)
     input_fn = make(cache, share=share, labels=labels)
     if source.has_input_fn():
+        if task.batch_parts > 1:
+            return exact_program.resumed(input_fn, source.params.seed), None
         return input_fn if task.has_scaffold else exact_program.recorded(input_fn), None
     return input_fn, make(cache and labels is not None, labels=labels)  # What is oversampled may need to be in memory.
 

@@ -1,6 +1,6 @@
 """The model_fn of a program's own Estimator, with the hooks and the input of this trainer."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 import dataclasses
 import re
 from typing import Any
@@ -15,8 +15,10 @@ from estimator_trainer.common.plugins import class_weights
 from estimator_trainer.common.plugins.estimator_contract import ModelFunction, as_in_programs, named
 from estimator_trainer.common.plugins.model_contract import RESERVED
 from estimator_trainer.common.plugins.traceback_filter import in_a_line, user_traceback
-from estimator_trainer.common.training import augmentation, exact_program
+from estimator_trainer.common.training import augmentation, exact_program, program_towers
 from estimator_trainer.common.training.class_names import with_class_name
+from estimator_trainer.common.training.gradients import merge_duplicates
+from estimator_trainer.common.training.parallel import split
 from estimator_trainer.common.training.saving import StepCounts
 from estimator_trainer.common.training.training import Step, Training
 from estimator_trainer.common.training.warm_start import warm_start
@@ -41,6 +43,7 @@ class EstimatorFn:
       training: how it is trained.
       params: hyper-parameters.
       names_read: of those that the module has read.
+      devices: of the towers.
     """
 
     model_fn: ModelFunction
@@ -48,6 +51,7 @@ class EstimatorFn:
     training: Training
     params: HParams
     names_read: Collection[str]
+    devices: Sequence[str] = ()
 
     def __call__(self, features, labels, mode, params, config) -> tf.estimator.EstimatorSpec:
         """Builds the EstimatorSpec for tf.estimator.Estimator, whose own params the wrapped function knows."""
@@ -61,22 +65,61 @@ class EstimatorFn:
                 features[class_weights.FEATURE] = class_weight
             if is_training:
                 augmentation.change_image(features, self.params)
-        if is_training and not self.training.task.has_scaffold:
-            exact_program.begin()
+        if is_training:
+            return self._train_spec(features, labels, has_weight, config)
         spec = self._call(features, labels, mode, config)
         if mode == ModeKeys.PREDICT:
             return self._with_outputs(spec)
-        if mode == ModeKeys.EVAL:
-            self._check_metrics(spec.eval_metric_ops)
-            return spec
-        if has_weight and not features['weight'].consumers() and not self._weighs_classes():
+        self._check_metrics(spec.eval_metric_ops)
+        return spec
+
+    def _train_spec(self, features, labels, has_weight, config):
+        if self.training.task.shares_steps:
+            exact_program.begin()
+        spec, weight, updates = self._step(features, labels, config)
+        if has_weight and not _is_read(features['weight']) and not self._weighs_classes():
             tf.logging.warning(
                 '--model=%s: does not read the feature weight, so the weights of the examples have no effect.',
                 self.params.model,
             )
         for line in describe(named(features, 'features'), named(labels, 'label'), tf.trainable_variables()):
             tf.logging.info(line)
-        return self._train_spec(spec, features, config)
+        self._warn_of_updates(spec.train_op, updates)
+        return self._with_hooks(spec, weight, features, config)
+
+    def _step(self, features, labels, config):
+        """Builds the program's training step.
+
+        Returns:
+          Its spec; the weight of this process's share of the batch, None for its part of batch_size; the ops that belong to the
+          tower that is run.
+        """
+        task, source = self.training.task, f'--model={self.params.model}: its training step'
+        weight = None
+        if not self.devices and task.batch_parts == 1:
+            return self._call(features, labels, ModeKeys.TRAIN, config), weight, tf.get_default_graph().get_operations()
+        parts = f'--num_towers={len(self.devices)}' if self.devices else 'a cluster without parameter servers'
+        program_towers.check_divisible(f'--dataset={self.params.dataset}', (features, labels), parts)
+        if self.training.has_input_fn and task.batch_parts > 1:
+            shares, sizes, _ = split((features, labels), task.batch_parts)
+            features, labels = shares[task.index]
+            weight = tf.cast(sizes[task.index], tf.float32) / tf.cast(tf.add_n(sizes), tf.float32)
+
+        def over_tasks(gradients):
+            return task.mean_gradients(gradients, merge_duplicates, self.params, weight)
+
+        def call(features, labels):
+            return self._call(features, labels, ModeKeys.TRAIN, config)
+
+        spec, gradients, ops = program_towers.build(source, call, self.devices, (features, labels), over_tasks)
+        gradients.check(spec.train_op, parts)
+        tf.logging.warning(
+            '--model=%s: each step takes the means of loss and gradients over %d parts of the batch: a loss that is a sum over '
+            'a batch counts less. Averages such as those of batch norm follow one part.',
+            self.params.model,
+            max(len(self.devices), 1) * task.batch_parts,
+        )
+        return spec, weight, ops
 
     def _weighs_classes(self):
         """Whether the module has asked for `weight_column`, or the class_weights, and there are some."""
@@ -115,14 +158,18 @@ class EstimatorFn:
                     f'--model={self.params.model}: eval_metric_ops has {name}, which each evaluation has anyway: rename it'
                 )
 
-    def _warn_of_updates(self, train_op):
-        """Warns if the training step leaves out updates, such as those of batch norm, without which evaluation is wrong."""
+    def _warn_of_updates(self, train_op, ops):
+        """Warns if the training step leaves out updates, such as those of batch norm, without which evaluation is wrong.
+
+        Args:
+          ops: among which the updates are.
+        """
         parts = {*ancestors([train_op])}
         weights = {variable.handle.op for variable in tf.trainable_variables() if hasattr(variable, 'handle')}
         if not parts & weights:  # Hooks train, as those of TF-GAN.
             return
         updates = [getattr(update, 'op', update) for update in tf.get_collection(tf.GraphKeys.UPDATE_OPS)]
-        updates += [op for op in tf.get_default_graph().get_operations() if op.type in _UPDATES]  # Of Keras layers.
+        updates += [op for op in ops if op.type in _UPDATES]  # Of Keras layers.
         left = {*updates} - parts
         if left:
             tf.logging.warning(
@@ -132,29 +179,31 @@ class EstimatorFn:
                 'an update' if len(left) == 1 else f'{len(left)} updates',
             )
 
-    def _train_spec(self, spec, features, config):
+    def _with_hooks(self, spec, weight, features, config):
         task = self.training.task
         if exact_program.has_begun():
             exact_program.read_before_changes(spec.train_op)
         self.training.check_effects(None, self.params, self.names_read, config.model_dir)
-        self._warn_of_updates(spec.train_op)
         warm_start(self.training.options)
         if task.has_scaffold and not _is_plain(spec.scaffold):
-            raise UsageError(f'--model={self.params.model}: a Scaffold of its own excludes parameter servers: leave it out')
+            raise UsageError(f'--model={self.params.model}: a Scaffold of its own excludes a cluster: leave it out')
         _check_saver(f'--model={self.params.model}', spec.scaffold.saver)
         with task.local():
             waited, count_wait = measure_wait(features)
-        hooks = [StepCounts(f'--model={self.params.model}', task.count > 1), *spec.training_hooks]
+        hooks = [StepCounts(f'--model={self.params.model}', not task.shares_steps), *spec.training_hooks]
         hooks += spec.training_chief_hooks if task.is_chief else []
+        means = task.means(spec.loss, self.params, weight)
+        means([], merge_duplicates)  # Of the loss; the program has those of the gradients.
         step = Step(
             features,
             spec.predictions,
-            task.means(spec.loss, self.params),
+            means,
             tf.group(spec.train_op, count_wait),
             spec.eval_metric_ops,
             waited,
             [hook for hook in hooks if not _saves(hook)],
-            scaffold=spec.scaffold,
+            max(len(self.devices), 1),
+            spec.scaffold,
         )
         return self.training.make_spec(step, self.params, config)
 
@@ -173,6 +222,11 @@ class EstimatorFn:
             outputs = {name: output for name, output in outputs.items() if isinstance(output, predict_output)}
             outputs[_DEFAULT] = predict_output(with_class_name(predictions, self.params))
         return spec._replace(predictions=predictions, export_outputs=outputs)
+
+
+def _is_read(tensor):
+    """Whether an op reads a tensor, or a part of it."""
+    return any(op.type != 'SplitV' or any(map(_is_read, op.outputs)) for op in tensor.consumers())
 
 
 def _check_saver(source, saver):

@@ -14,9 +14,10 @@ from typing import Any
 from tf_estimator import exact
 from tf_estimator.exact import inexact, iterators, keys, state
 
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, first_line
+from estimator_trainer.common.errors import RunError, UsageError, first_line
 from estimator_trainer.common.files import names_in
 from estimator_trainer.common.graphs import ancestors, search
 from estimator_trainer.common.storage.abandoned import move
@@ -25,7 +26,7 @@ from estimator_trainer.common.storage.best_checkpoint import best_step
 FOLDER = 'input_state'
 _RUNS = 2**24  # More than a step has.
 _READS = ('ReadVariableOp', 'ResourceGather', 'ResourceGatherNd')  # Of variables: the first input is the variable.
-_CHANGES = ('Assign', 'ResourceApply', 'ResourceScatter', 'ResourceSparseApply')
+_CHANGES = ('Assign', 'ResourceApply', 'ResourceScatter', 'ResourceSparseApply')  # The first input is the variable.
 
 
 def begin() -> None:
@@ -72,6 +73,26 @@ def recorded(input_fn: Callable[..., Any]) -> Callable[..., Any]:
         begin()
         iterators.begin(tf.get_default_graph())
         return input_fn(params)
+
+    return call
+
+
+def resumed(input_fn: Callable[..., Any], seed: int) -> Callable[..., Any]:
+    """Returns the input_fn of a task of a synchronous cluster, all of which make the same batches, from the global step on.
+
+    Args:
+      seed: TensorFlow's for the input; that of the training differs between the tasks.
+    """
+
+    def call(params=None):
+        begin()
+        graph = tf.get_default_graph()
+        own, graph.seed = graph.seed, seed
+        made = input_fn(params)
+        graph.seed = own
+        if not isinstance(made, (tf2.data.Dataset, tf.data.Dataset)):
+            raise UsageError('input_fn() returns tensors, which excludes a synchronous cluster: return a tf.data.Dataset')
+        return made.skip(tf.train.get_or_create_global_step().read_value())
 
     return call
 

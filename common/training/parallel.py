@@ -45,7 +45,7 @@ def make_parallel(fn: Callable, devices: Sequence[str], **tensors: Any) -> Any:
     """
     if not devices:
         return fn(**tensors)
-    shares, sizes, may_be_empty = _split(tensors, len(devices))
+    shares, sizes, may_be_empty = split(tensors, len(devices))
     outputs: list = []
     variables: list[tuple[str | None, tf.Variable]] = []
     kept: dict[str, int] = {}
@@ -120,7 +120,7 @@ def _reusing_creator(variables, number):
         name, variable = kwargs.get('name'), None
         if _is_within(graph.get_name_scope(), tower):
             first_name, variable = next(itertools.islice(variables, next(position), None), (None, None))
-        if variable is None or name != first_name or not variable.shape.is_compatible_with(_shape(kwargs)):
+        if variable is None or name != first_name or not variable.shape.is_compatible_with(shape_of(kwargs)):
             raise UsageError(
                 f'tower {number} makes a variable {name or "Variable"} that the first tower does not make, or not '
                 'in this order: a model must make the same variables each time it is called'
@@ -135,7 +135,7 @@ def _is_within(scope, tower):
     return f'{scope}/'.startswith(f'{tower}/')
 
 
-def _shape(kwargs):
+def shape_of(kwargs):
     """Returns the shape of the variable to be created; None if it is unknown before creation."""
     if kwargs.get('shape') is not None or callable(kwargs['initial_value']):
         return kwargs.get('shape')
@@ -167,7 +167,7 @@ def _average(penalties, sizes):
     ]
 
 
-def _split(tensors, count):
+def split(tensors, count):
     """Splits a structure of tensors along the batch.
 
     Returns:

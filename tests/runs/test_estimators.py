@@ -109,6 +109,24 @@ def test_shuffles_and_random_ops_of_a_program_resume_exactly_also_in_loops(run, 
     assert code == 0 and 'WARNING The input starts anew at step 20, since its state there cannot be restored: ' in err
 
 
+def test_towers_of_a_program_train_as_one_process_and_resume_exactly(run, program, tmp_path):
+    flags = ('--model=own.program', '--dataset=own.program')
+    for towers, steps, name in (
+        ((), 12, 'plain'),
+        (['--num_towers=2'], 12, 'whole'),
+        (['--num_towers=2', '--steps_per_loop=3'], 7, 'output'),
+        (['--num_towers=2', '--best_metric=error:min'], 12, 'output'),
+    ):
+        code, result, err = run(*flags, *towers, f'--train_steps={steps}', output_dir=tmp_path / name)
+        assert code == 0, err
+    assert 'each step takes the means of loss and gradients over 2 parts of the batch' in err and 'error' in result['eval']
+    found, plain = read_weights(tmp_path / 'output'), read_weights(tmp_path / 'plain')
+    assert_equal(found, read_weights(tmp_path / 'whole'))
+    assert found.keys() == plain.keys()
+    for name, value in plain.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4)
+
+
 def test_an_estimator_learns_from_the_columns_of_a_table_and_takes_its_rows(run, tmp_path):
     ages = np.arange(100)
     rows = [f'{age},{"A" if age % 2 else "B"},{"old" if age > 50 else "young"}' for age in ages]
@@ -130,7 +148,6 @@ def test_what_needs_the_framework_to_make_the_step_or_the_batches_is_refused(run
     for given, message in (
         ([], '--dataset=own.program has input_fn(), so epochs are undefined: set --train_steps'),
         (['--train_steps=5', '--freeze=dense'], '--model=own.program makes its own training step, which excludes --freeze'),
-        (['--train_steps=5', '--num_towers=2'], '--model=own.program makes its own training step, which excludes --num_towers'),
         (['--train_steps=5', '--eval_splits=test'], '--dataset=own.program: unknown split test'),
         (['--train_steps=5', '--eval_splits=train'], 'the split train is infinite: set --eval_steps'),
     ):

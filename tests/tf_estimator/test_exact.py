@@ -6,12 +6,13 @@ import subprocess
 import sys
 
 import tf_estimator  # noqa: F401 - before TensorFlow
-from tf_estimator.exact import checkpoints, datasets, keys, random_ops, repeats
+from tf_estimator.exact import checkpoints, datasets, inexact, keys, random_ops, repeats
 
 import numpy as np
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
+from tensorflow.python.ops.random_ops import parameterized_truncated_normal
 
 from tests.tf_estimator import exact_program
 from tests.tf_estimator.programs import fresh_environment
@@ -122,6 +123,86 @@ def test_random_ops_have_their_distributions(mended):
     np.testing.assert_allclose([np.bincount(column) for column in shuffled.T], np.full([4, 4], 2500), rtol=0.1)
     dropped = draw(lambda: tf.nn.dropout(tf.ones([2000]), rate=0.5))
     assert {*np.unique(dropped)} == {0, 2} and abs(dropped.mean() - 1) < 0.03
+
+
+def test_truncated_normals_of_rows_have_their_distributions(mended):
+    drawn = draw(lambda: parameterized_truncated_normal([2, 2000], [0.0, 5.0], [1.0, 2.0], [0.0, 3.0], [9.0, 7.0]))
+    half_normal = np.sqrt(2 / np.pi)
+    np.testing.assert_allclose(drawn.mean((0, 2)), [half_normal, 5], rtol=0.02)
+    np.testing.assert_allclose(drawn.std((0, 2)), [np.sqrt(1 - half_normal**2), 2 * 0.5396], rtol=0.03)  # Cut at 1 deviation.
+
+
+def sampler(name, *arguments, **options):
+    """Returns a function that samples with true classes 0 and 3: how often each of 10 was, and was expected to be, sampled."""
+
+    def sample():
+        function = getattr(tf.random, f'{name}_candidate_sampler')
+        classes, expected, of_classes = function([[0, 3]], 2, 4, *arguments, range_max=10, seed=5, **options)
+        return tf.concat([tf.cast(classes, tf.float32), expected[0], of_classes], 0)
+
+    return sample
+
+
+UNIGRAMS = dict(unigrams=[float(i) for i in range(2, 12)])
+
+
+@pytest.mark.parametrize(
+    'name, chances, options',
+    [
+        ('uniform', np.full(10, 0.1), {}),
+        ('log_uniform', np.diff(np.log(np.arange(1, 12))) / np.log(11), {}),
+        ('fixed_unigram', np.arange(2, 12) / np.arange(2, 12).sum(), UNIGRAMS),
+        ('fixed_unigram', np.sqrt(np.arange(2, 12)) / np.sqrt(np.arange(2, 12)).sum(), {**UNIGRAMS, 'distortion': 0.5}),
+    ],
+)
+def test_candidate_samplers_draw_by_their_chances_and_expect_what_they_draw(mended, name, chances, options):
+    drawn = draw(sampler(name, False, **options), 3000)
+    np.testing.assert_allclose(np.bincount(drawn[:, :4].astype(int).ravel()) / drawn[:, :4].size, chances, atol=0.015)
+    np.testing.assert_allclose(drawn[:, 4:6], np.tile(4 * chances[[0, 3]], [3000, 1]), rtol=1e-5)
+    drawn = draw(sampler(name, True, **options), 1000)
+    assert all(len({*row}) == 4 for row in drawn[:, :4])
+    for row in drawn[:20]:
+        classes, expected = [0, 3, *row[:4].astype(int)], row[4:]
+        # The number of tries follows from the first one; it is 4 if none was in vain.
+        tries = np.log1p(-expected[0]) / np.log1p(-chances[0]) if not np.isclose(expected[0], 4 * chances[0]) else 4
+        assert tries == pytest.approx(round(tries), abs=0.01) and tries >= 4
+        of_tries = 4 * chances[classes] if tries == 4 else 1 - (1 - chances[classes]) ** round(tries)
+        np.testing.assert_allclose(expected, of_tries, rtol=1e-3)
+    with tf.Graph().as_default() as graph:
+        plain = sampler(name, True, **options)()  # Of TensorFlow.
+        assert not hasattr(graph, '_exact_key')
+        with tf.Session() as session:
+            own = np.array([session.run(plain) for _ in range(1000)])
+    np.testing.assert_allclose(drawn[:, 4:6].mean(0), own[:, 4:6].mean(0), rtol=0.08)
+    np.testing.assert_allclose(
+        np.bincount(drawn[:, :4].astype(int).ravel()), np.bincount(own[:, :4].astype(int).ravel()), rtol=0.2
+    )
+
+
+def test_more_different_classes_than_there_are_cannot_be_sampled(mended):
+    with pytest.raises(ValueError, match='num_sampled=4 different classes are more than range_max=3'):
+        draw(lambda: tf.random.uniform_candidate_sampler([[0]], 1, 4, True, 3), 1)
+
+
+def test_random_ops_that_stay_inexact_are_named(mended):
+    x = np.ones([1, 4, 4, 1], np.float32)
+    learned = 'LearnedUnigramCandidateSampler'
+    for make, op in (
+        (lambda: tf.random.learned_unigram_candidate_sampler([[0]], 1, 3, True, 10), learned),
+        (lambda: tf.nn.fractional_max_pool(x, [1, 1.4, 1.4, 1]), 'FractionalMaxPool'),
+        (lambda: tf.nn.fractional_avg_pool(x, [1, 1.4, 1.4, 1], seed=1, deterministic=True), None),
+        (lambda: tf.random.all_candidate_sampler([[0]], 1, 3, True), None),
+        (
+            lambda: tf.nn.nce_loss(
+                np.ones([9, 4], np.float32), np.ones(9, np.float32), tf.constant([[0]]), x[0, :1, :, 0], 3, 9
+            ),
+            None,
+        ),
+    ):
+        with tf.Graph().as_default() as graph:
+            keys.begin(graph)
+            make()
+            assert inexact.reasons(graph) == ([f'the random ops {op}'] if op else [])
 
 
 def in_loop():

@@ -8,7 +8,6 @@ import tensorflow.compat.v1 as tf
 _PYTHON = {'PyFunc', 'EagerPyFunc'}
 _GENERATOR = 'GeneratorDataset'
 _RANDOM = {
-    'AllCandidateSampler',
     'FixedUnigramCandidateSampler',
     'LearnedUnigramCandidateSampler',
     'LogUniformCandidateSampler',
@@ -28,6 +27,14 @@ _RANDOM = {
     'TruncatedNormal',
     'UniformCandidateSampler',
 }
+# Ops that draw numbers unless an attribute of this name has this value.
+_UNLESS = {
+    'CudnnRNN': ('dropout', 0.0),
+    'CudnnRNNV2': ('dropout', 0.0),
+    'CudnnRNNV3': ('dropout', 0.0),
+    'FractionalAvgPool': ('deterministic', True),
+    'FractionalMaxPool': ('deterministic', True),
+}
 _GENERATORS = {'RngReadAndSkip', 'RngSkip', 'StatefulUniform', 'StatefulStandardNormalV2', 'StatefulTruncatedNormal'}
 
 
@@ -35,7 +42,7 @@ def reasons(graph: tf.Graph) -> list[str]:
     """Returns what a resumed training in a graph does otherwise than an undisturbed one; texts for a list."""
     library = {function.signature.name: function for function in graph.as_graph_def().library.function}
     data = _types(_inputs(op for op in graph.get_operations() if op.type == 'MakeIterator'), library)
-    own = {op.type for op in graph.get_operations() if not op.name.startswith('exact/')}
+    own = _types((op.node_def for op in graph.get_operations() if not op.name.startswith('exact/')), {})
     found = []
     if _GENERATOR in data:
         found.append('Dataset.from_generator, whose state cannot be saved: the input begins anew')
@@ -45,7 +52,7 @@ def reasons(graph: tf.Graph) -> list[str]:
         found.append('py_function and numpy_function, if their functions have a state')
     if generators := data & _GENERATORS:
         found.append(f'tf.random.Generator in a function of a dataset ({", ".join(sorted(generators))})')
-    if random := (data | own) & _RANDOM:
+    if random := (data | own) & (_RANDOM | _UNLESS.keys()):
         found.append(f'the random ops {", ".join(sorted(random))}')
     return found
 
@@ -79,6 +86,11 @@ def _used_nodes(function):
     return used.values()
 
 
+def _draws_nothing(node):
+    name, value = _UNLESS.get(node.op, ('', None))
+    return bool(name) and getattr(node.attr[name], 'b' if value is True else 'f') == value
+
+
 def _types(nodes, library):
     """Returns the types of nodes, and of those in the functions that they call."""
     waiting = [*nodes]
@@ -86,7 +98,8 @@ def _types(nodes, library):
     seen: set[str] = set()
     while waiting:
         node = waiting.pop()
-        types.add(node.op)
+        if not _draws_nothing(node):
+            types.add(node.op)
         called = [value.func.name for value in node.attr.values() if value.HasField('func')]
         called += [function.name for value in node.attr.values() for function in value.list.func]
         if node.op in library:

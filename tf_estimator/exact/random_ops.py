@@ -9,11 +9,11 @@ from types import ModuleType
 from typing import Any
 import zlib
 
-from tf_estimator.exact import keys
+from tf_estimator.exact import keys, samplers
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import func_graph, ops, random_seed
-from tensorflow.python.ops import gen_image_ops, gen_random_ops
+from tensorflow.python.ops import gen_candidate_sampling_ops, gen_image_ops, gen_random_ops
 from tensorflow.python.ops import gen_stateless_random_ops as stateless
 
 _MAX_SEED = 2**31 - 1
@@ -58,7 +58,7 @@ def _get_seed(get_seed):
 def _replace(op: Callable[..., Any], replacement: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(op)
     def drawn(*args, seed=0, seed2=0, name=None, **kwargs):
-        key = keys.current()
+        key = keys.current() if replacement is not samplers.fixed_unigram or samplers.draws_by_key(**kwargs) else None
         if key is None:
             return op(*args, seed=seed, seed2=seed2, name=name, **kwargs)
         with tf.name_scope(name, op.__name__):
@@ -116,6 +116,14 @@ def _bounding_box_v2(image_size, bounding_boxes, min_object_covered, seed, **kwa
     return _bounding_box(image_size, bounding_boxes, seed, min_object_covered, **kwargs)
 
 
+def _parameterized(shape, means, stdevs, minvals, maxvals, seed):
+    ones = tf.ones([tf.size(shape) - 1], tf.int32)  # Each value of a parameter is that of a row.
+    parameters = [
+        tf.broadcast_to(tf.reshape(value, tf.concat([[-1], ones], 0)), shape) for value in (means, stdevs, minvals, maxvals)
+    ]
+    return stateless.stateless_parameterized_truncated_normal(shape, seed, *parameters)
+
+
 _REPLACEMENTS: dict[ModuleType, dict[str, Callable[..., Any]]] = {
     gen_random_ops: {
         'random_uniform': _uniform,
@@ -126,6 +134,12 @@ _REPLACEMENTS: dict[ModuleType, dict[str, Callable[..., Any]]] = {
         'random_gamma': _gamma,
         'random_poisson_v2': _poisson,
         'random_shuffle': _shuffle,
+        'parameterized_truncated_normal': _parameterized,
+    },
+    gen_candidate_sampling_ops: {
+        'uniform_candidate_sampler': samplers.uniform,
+        'log_uniform_candidate_sampler': samplers.log_uniform,
+        'fixed_unigram_candidate_sampler': samplers.fixed_unigram,
     },
     gen_image_ops: {
         'sample_distorted_bounding_box': _bounding_box,

@@ -1,0 +1,173 @@
+"""The means of the gradients of a program's own training step over the parts of a batch.
+
+A program may clip them, or apply them by an optimizer of its own, so they are averaged as soon as TensorFlow has computed them:
+the program then does with the means what it would do with the gradients of the whole batch.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+import contextlib
+import functools
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+from tensorflow.python.eager import backprop
+from tensorflow.python.framework import func_graph
+from tensorflow.python.ops import gradients_util
+
+from estimator_trainer.common.errors import UsageError, listed
+from estimator_trainer.common.graphs import ancestors
+
+# Ops that change the variable that is their first input.
+CHANGES = ('Apply', 'Assign', 'ResourceApply', 'ResourceScatter', 'ResourceSparseApply', 'Scatter', 'SparseApply')
+Gradient = Any  # A tf.Tensor or tf.IndexedSlices.
+
+
+class _Call(NamedTuple):
+    """Gradients, some None, of the variables of these names."""
+
+    names: list[str]
+    gradients: list[Gradient | None]
+
+
+class SharedGradients:
+    """Averages gradients over the towers of a process, then by a function over the processes of a cluster.
+
+    Args:
+      source: names the program in errors.
+      weights: of the towers, float32 scalars with the sum 1.
+      over_tasks: function of a list of gradients that returns their means over all processes.
+
+    Attributes:
+      names: of the variables whose gradients are averaged.
+    """
+
+    def __init__(self, source: str, weights: Sequence[Any], over_tasks: Callable[[list[Gradient]], Sequence[Gradient]]):
+        self.names: set[str] = set()
+        self._source, self._weights, self._over_tasks = source, weights, over_tasks
+        self._calls: list[list[_Call]] = [[] for _ in weights]
+        self._ops: set[tf.Operation] = set()  # Of gradients that the program has got.
+
+    @contextlib.contextmanager
+    def of_tower(self, number: int) -> Iterator[None]:
+        """Within the block, a tower is built. In that of the last one, the program gets the means of all.
+
+        Raises:
+          UsageError: the program differentiates gradients, or in a branch or loop, or the towers do so differently.
+        """
+        with _replacing(functools.partial(self._replace, number)):
+            yield
+        if len(self._calls[number]) != len(self._calls[0]):
+            raise UsageError(f'{self._source} must compute the same gradients each time it is called')
+
+    def mean(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Returns the mean over the towers, with a value for each."""
+        return _mean(values, self._weights)
+
+    def check(self, train_op: tf.Operation | tf.Tensor, parts: str) -> None:
+        """Raises UsageError if a training step changes weights by other values than gradients.
+
+        Args:
+          parts: names what divides the batch.
+        """
+        trainable = {variable.op.name for variable in tf.trainable_variables()}
+        changed = {op.inputs[0].op.name for op in ancestors([train_op]) if op.inputs and op.type.startswith(CHANGES)}
+        others = sorted((changed & trainable) - self.names)
+        if others or not self.names:
+            what = f'changes {listed(others, 3)} by other values than' if others else 'has no'
+            raise UsageError(f'{self._source} {what} gradients of variables, which excludes {parts}: omit it')
+
+    def _replace(self, number, targets, sources, found):
+        """Returns gradients for a program in place of those found."""
+        places = [place for place, source in enumerate(sources) if _is_variable(source)]
+        if not places:
+            return found
+        self._check_place(targets)
+        for place in places:
+            if isinstance(found[place], tf.Tensor) and isinstance(sources[place], tf.Variable):
+                found[place].set_shape(sources[place].shape)
+        call = _Call([sources[place].op.name for place in places], [found[place] for place in places])
+        calls = self._calls[number]
+        calls.append(call)
+        if number == len(self._weights) - 1:
+            found = list(found)
+            for place, gradient in zip(places, self._means(len(calls) - 1)):
+                found[place] = gradient
+            self.names |= {*call.names}
+        self._ops |= {value.op for place in places if (value := found[place]) is not None}
+        return found
+
+    def _check_place(self, targets):
+        graph = tf.get_default_graph()
+        is_inside = isinstance(graph, func_graph.FuncGraph) or graph._get_control_flow_context() is not None
+        if is_inside or self._ops and self._ops & {*ancestors(targets)}:
+            what = 'in a branch or loop' if is_inside else 'of gradients of its variables'
+            raise UsageError(f'{self._source} computes gradients {what}, which excludes towers and clusters')
+
+    def _means(self, number):
+        """Returns the means of the gradients of a call."""
+        calls = [tower[number] for tower in self._calls if number < len(tower)]
+        if len(calls) < len(self._calls) or any(call.names != calls[0].names for call in calls):
+            raise UsageError(f'{self._source} must compute the same gradients each time it is called')
+        means = [_mean(parts, self._weights) for parts in zip(*(call.gradients for call in calls))]
+        given = [mean for mean in means if mean is not None]
+        shared = iter(self._over_tasks(given) if given else ())
+        return [None if mean is None else next(shared) for mean in means]
+
+
+def _mean(parts, weights):
+    """Returns the weighted mean of tensors, tf.IndexedSlices or None, which is 0; a part of weight 0 may be NaN."""
+    pairs = [(part, weight) for part, weight in zip(parts, weights) if part is not None]
+    if not pairs or len(weights) == 1:
+        return parts[0]
+    if all(isinstance(part, tf.IndexedSlices) for part, _ in pairs):
+        values = [_weighted(part.values, weight) for part, weight in pairs]
+        indices = [part.indices for part, _ in pairs]
+        return tf.IndexedSlices(tf.concat(values, 0), tf.concat(indices, 0), pairs[0][0].dense_shape)
+    return tf.add_n([_weighted(tf.convert_to_tensor(part), weight) for part, weight in pairs])
+
+
+def _weighted(value, weight):
+    return tf.math.multiply_no_nan(value, tf.cast(weight, value.dtype))
+
+
+def _is_variable(source):
+    if isinstance(source, tf.Tensor):
+        return source.dtype == tf.resource or source.dtype._is_ref_dtype
+    return isinstance(source, tf.Variable) or hasattr(source, 'handle')
+
+
+@contextlib.contextmanager
+def _replacing(replace):
+    """Within the block, TensorFlow returns `replace(targets, sources, gradients)` in place of gradients, all flat lists."""
+    compute, differentiate = gradients_util._GradientsHelper, backprop.GradientTape.gradient
+    is_within = False
+
+    def once(call, targets, sources):
+        nonlocal is_within
+        if is_within:  # The gradient of an op that needs others.
+            return call()
+        is_within = True
+        try:
+            found = call()
+        finally:
+            is_within = False
+        flat = replace(_tensors(targets), tf.nest.flatten(sources), tf.nest.flatten(found))
+        return tf.nest.pack_sequence_as(found, flat)
+
+    @functools.wraps(compute)
+    def computed(ys, xs, *args, **kwargs):
+        return once(lambda: compute(ys, xs, *args, **kwargs), ys, xs)
+
+    @functools.wraps(differentiate)
+    def differentiated(self, target, sources, *args, **kwargs):
+        return once(lambda: differentiate(self, target, sources, *args, **kwargs), target, sources)
+
+    gradients_util._GradientsHelper, backprop.GradientTape.gradient = computed, differentiated
+    try:
+        yield
+    finally:
+        gradients_util._GradientsHelper, backprop.GradientTape.gradient = compute, differentiate
+
+
+def _tensors(structure):
+    return [value for value in tf.nest.flatten(structure, expand_composites=True) if isinstance(value, tf.Tensor)]

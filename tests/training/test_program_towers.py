@@ -1,0 +1,251 @@
+"""The towers of a program's own training step, in a bare graph."""
+
+import contextlib
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.training.program_towers import build, check_divisible
+
+RATE = 0.1
+DEVICES = ['/cpu:0', '/cpu:1']
+random = np.random.RandomState(0)
+X, Y = random.randn(5, 3).astype(np.float32), random.randn(5).astype(np.float32)  # The first tower has an example more.
+
+
+def predict(x):
+    return tf.linalg.matvec(x, tf.get_variable('weights', [3], initializer=tf.zeros_initializer(), use_resource=True))
+
+
+def sgd():
+    return tf.train.GradientDescentOptimizer(RATE)
+
+
+def by_minimize(loss):
+    return sgd().minimize(loss, tf.train.get_global_step())
+
+
+def by_gradients(loss):
+    variables = tf.trainable_variables()
+    return sgd().apply_gradients(zip(tf.gradients(loss, variables), variables), tf.train.get_global_step())
+
+
+def by_hand(loss):
+    (variable,) = tf.trainable_variables()
+    (gradient,) = tf.gradients(loss, [variable])
+    return tf.group(tf.assign_sub(variable, RATE * gradient), tf.assign_add(tf.train.get_global_step(), 1))
+
+
+def by_keras(loss):
+    optimizer = tf.keras.optimizers.legacy.SGD(RATE)
+    optimizer.iterations = tf.train.get_global_step()
+    return optimizer.get_updates(loss, tf.trainable_variables())[0]
+
+
+def clipped(loss):
+    gradients, variables = zip(*sgd().compute_gradients(loss))
+    gradients, _ = tf.clip_by_global_norm(gradients, 0.01)
+    return sgd().apply_gradients(zip(gradients, variables), tf.train.get_global_step())
+
+
+def spec(loss, train_op):
+    return tf.estimator.EstimatorSpec(tf.estimator.ModeKeys.TRAIN, tf.zeros([1]), loss, train_op)
+
+
+def program(minimize, predict=predict):
+    def call(x, y):
+        loss = tf.reduce_mean((predict(x) - y) ** 2)
+        return spec(loss, minimize(loss))
+
+    return call
+
+
+@contextlib.contextmanager
+def built(call, features=X, labels=Y, devices=DEVICES, is_known=True):
+    """Yields the spec of a program's towers, and a session with initial variables."""
+    with tf.Graph().as_default():
+        tf.train.create_global_step()
+        batch = tf.constant(features), tf.constant(labels)
+        if not is_known:
+            batch = tuple(tf.placeholder_with_default(each, [None, *each.shape[1:]]) for each in batch)
+        found, gradients, _ = build('It', call, devices, batch, lambda gradients: gradients)
+        gradients.check(found.train_op, '--num_towers=2')
+        with tf.Session(config=tf.ConfigProto(device_count={'CPU': 2})) as session:
+            session.run(tf.global_variables_initializer())
+            yield found, session
+
+
+def train(call, *batch, is_known=True):
+    """Returns the losses of three steps, and the weights after them."""
+    with built(call, *batch, is_known=is_known) as (found, session):
+        losses = [session.run([found.loss, found.train_op])[0] for _ in range(3)]
+        assert session.run(tf.train.get_global_step()) == 3
+        return losses, session.run(tf.trainable_variables()[0])
+
+
+def descend(x=X, y=Y, norm=np.inf):
+    """Returns the same of gradient descent on the whole batch."""
+    weights, losses = np.zeros(3), []
+    for _ in range(3):
+        error = x @ weights - y
+        losses.append(np.mean(error**2))
+        gradient = 2 * x.T @ error / len(y)
+        weights = weights - RATE * gradient * min(1, norm / np.linalg.norm(gradient))
+    return losses, weights
+
+
+def assert_learned(found, expected):
+    for values, others in zip(found, expected):
+        np.testing.assert_allclose(values, others, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize('is_known', [True, False])
+@pytest.mark.parametrize('minimize', [by_minimize, by_gradients, by_hand, by_keras])
+def test_towers_learn_as_one_process_with_the_whole_batch(minimize, is_known):
+    assert_learned(train(program(minimize), is_known=is_known), descend())
+
+
+def test_gradients_of_a_tape_are_averaged_too():
+    def call(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((predict(x) - y) ** 2)
+        variables = tf.trainable_variables()
+        pairs = zip(tape.gradient(loss, variables), variables)
+        return spec(loss, sgd().apply_gradients(pairs, tf.train.get_global_step()))
+
+    assert_learned(train(call), descend())
+
+
+def test_the_mean_is_clipped_not_the_gradients_of_each_tower():
+    assert_learned(train(program(clipped)), descend(norm=0.01))
+
+
+def test_sparse_gradients_are_averaged():
+    def look_up(ids):
+        return tf.gather(tf.get_variable('table', [3], initializer=tf.zeros_initializer(), use_resource=True), ids)
+
+    ids = np.array([0, 2, 2, 2, 0])
+    assert_learned(train(program(by_minimize, look_up), ids, Y), descend(np.eye(3)[ids]))
+
+
+def test_a_tower_without_examples_counts_nothing():
+    assert_learned(train(program(by_minimize), X[:1], Y[:1], is_known=False), descend(X[:1], Y[:1]))
+
+
+def by_layers(x):
+    return tf.layers.dense(x, 1, kernel_regularizer=tf.keras.regularizers.l2(0.1))[:, 0]
+
+
+def by_keras_layers(x):
+    layer = tf.keras.layers.Dense(1, kernel_regularizer=tf.keras.regularizers.l2(0.1))
+    y = layer(x)[:, 0]
+    tf.losses.add_loss(tf.add_n(layer.losses))
+    return y
+
+
+def by_variables(x):
+    def penalty(w):
+        return 0.1 * tf.reduce_sum(w**2)
+
+    return tf.matmul(x, tf.get_variable('w', [3, 1], regularizer=penalty))[:, 0] + tf.get_variable('b', [])
+
+
+@pytest.mark.parametrize('predict', [by_layers, by_keras_layers, by_variables])
+def test_each_tower_has_the_penalties_of_its_own_weights_once(predict):
+    def call(x, y):
+        known = len(tf.trainable_variables())
+        tf.losses.mean_squared_error(y, predict(x))
+        loss = tf.losses.get_total_loss()
+        assert known == 0 and len(tf.trainable_variables()) == 2
+        return spec(loss, by_minimize(loss))
+
+    with built(call) as (found, session):
+        (weights, bias), loss = session.run([tf.trainable_variables(), found.loss])
+        expected = np.mean((X @ weights[:, 0] + bias - Y) ** 2) + 0.1 * np.sum(weights**2)
+        assert loss == pytest.approx(expected, rel=1e-5)
+        assert len(tf.trainable_variables()) == 2 and len(tf.global_variables()) == 3
+
+
+def test_averages_change_by_the_share_of_the_last_tower_only_and_summaries_are_those_of_the_first():
+    def normalize(x):
+        y = tf.layers.batch_normalization(x, momentum=0.5, training=True)[:, 0]
+        tf.summary.scalar('output', tf.reduce_mean(y))
+        return y
+
+    def with_updates(loss):
+        with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+            return tf.train.AdamOptimizer(RATE).minimize(loss, tf.train.get_global_step())
+
+    with built(program(with_updates, normalize)) as (found, session):
+        for _ in range(2):
+            session.run(found.train_op)
+        values = {variable.op.name: session.run(variable) for variable in tf.global_variables()}
+        np.testing.assert_allclose(values['batch_normalization/moving_mean'], 0.75 * X[3:].mean(0), rtol=1e-5)
+        assert 'batch_normalization/gamma/Adam' in values and not any('tower' in name for name in values)
+        assert [summary.op.name for summary in tf.get_collection(tf.GraphKeys.SUMMARIES)] == ['output']
+
+
+def test_an_optimizer_may_be_made_once():
+    optimizer = tf.train.AdamOptimizer(RATE)
+
+    with built(program(lambda loss: optimizer.minimize(loss, tf.train.get_global_step()))) as (found, session):
+        session.run(found.train_op)
+        names = sorted(variable.op.name for variable in tf.global_variables())
+        assert names == ['beta1_power', 'beta2_power', 'global_step', 'weights', 'weights/Adam', 'weights/Adam_1']
+        gradient = -2 * X.T @ Y / len(Y)
+        np.testing.assert_allclose(session.run(optimizer.get_slot(tf.trainable_variables()[0], 'm')), 0.1 * gradient, rtol=1e-5)
+
+
+def penalized(loss):
+    (gradient,) = tf.gradients(loss, tf.trainable_variables())
+    return by_minimize(loss + tf.reduce_sum(gradient**2))
+
+
+def in_a_branch(loss):
+    return tf.cond(loss > 0, lambda: tf.identity(tf.gradients(loss, tf.trainable_variables())[0]), lambda: tf.zeros([3]))
+
+
+def without_gradients(loss):
+    (variable,) = tf.trainable_variables()
+    return tf.group(tf.assign_sub(variable, tf.ones([3]) * loss), tf.assign_add(tf.train.get_global_step(), 1))
+
+
+kept = []
+
+
+def kept_layers(x):
+    kept.extend([] if kept else [tf.keras.layers.Dense(1)])
+    return kept[0](x)[:, 0]
+
+
+def other_variables(x):
+    return predict(x) + (tf.Variable(0.0) if 'tower_1' in tf.get_default_graph().get_name_scope() else 0.0)
+
+
+@pytest.mark.parametrize(
+    'call, message',
+    [
+        (program(penalized), 'computes gradients of gradients of its variables, which excludes towers and clusters'),
+        (program(in_a_branch), 'computes gradients in a branch or loop, which excludes'),
+        (program(without_gradients), 'It changes weights by other values than gradients of variables'),
+        (
+            program(by_minimize, kept_layers),
+            'its layers, each time it is called: tower 1 raises ValueError: No variables to optimize.',
+        ),
+        (program(by_minimize, other_variables), 'each time it is called: Variable is new in tower 1'),
+    ],
+)
+def test_what_towers_would_compute_wrongly_is_refused(call, message):
+    with pytest.raises(UsageError) as error, built(call):
+        pass
+    assert message in str(error.value)
+
+
+def test_batches_that_cannot_be_divided_are_refused():
+    with tf.Graph().as_default():
+        check_divisible('It', ({'x': tf.zeros([2, 3])}, None), '--num_towers=2')
+        for tensor, kind in ((tf.sparse.from_dense([[1, 0]]), 'a SparseTensor'), (tf.zeros([]), 'a scalar')):
+            with pytest.raises(UsageError, match=f'It: {kind} in a batch excludes --num_towers=2'):
+                check_divisible('It', {'x': tensor}, '--num_towers=2')
