@@ -106,7 +106,9 @@ class EstimatorFn:
             weight = tf.cast(sizes[task.index], tf.float32) / tf.cast(tf.add_n(sizes), tf.float32)
 
         def over_tasks(gradients):
-            return task.mean_gradients(gradients, merge_duplicates, self.params, weight)
+            # One process does not merge the slices that it clips; GPUs add them in an order that may differ between tasks.
+            merge = merge_duplicates if tf.config.list_physical_devices('GPU') else tf.identity
+            return task.mean_gradients(gradients, merge, self.params, weight)
 
         def call(features, labels):
             return self._call(features, labels, ModeKeys.TRAIN, config)
