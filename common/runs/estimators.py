@@ -47,6 +47,12 @@ def _estimator(model, source, devices, training, config):
 def _own_estimator(model, source, devices, training, config):
     made = estimator_contract.make_estimator(model, config, source.recorded)
     _check_warm_start(f'--model={source.params.model}: estimator()', made)
+    on_cpus = sum('/cpu' in device for device in devices)
+    if on_cpus > made._session_config.device_count.get('CPU', 0):
+        raise UsageError(
+            f'--model={source.params.model}: estimator(): its session_config has no CPU for each of --num_towers={on_cpus}: '
+            'omit the flag, or session_config'
+        )
 
     def wrap(model_fn):
         wrapped = EstimatorFn(model_fn, source.module, training, source.recorded, source.names_read, devices)
