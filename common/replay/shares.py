@@ -79,8 +79,7 @@ def _culprits(parts):
     count, known = len(parts), {task: part.culprits for task, part in enumerate(parts) if part.culprits}
     if not known:
         return None
-    sizes = [len(part.example_losses) for part in parts]
-    others = [known[task].others if task in known else np.arange(size) for task, size in enumerate(sizes)]
+    others = [known[task].others if task in known else np.arange(part.size) for task, part in enumerate(parts)]
     first = min(known)
     return Culprits(
         sorted(number * count + task for task, own in known.items() for number in own.found),

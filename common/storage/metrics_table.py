@@ -9,6 +9,7 @@ from typing import Any
 
 MODE = 'mode'  # The column.
 OF_TRAINING = {MODE: 'train'}
+_NOT_METRICS = ('global_step', 'split', MODE)
 STEP_LOSS = 'step_loss'  # The column with the loss of that step alone, with all digits, by which a replay is compared.
 
 
@@ -31,6 +32,8 @@ def parse(content: bytes) -> list[dict[str, str]]:
     is_cut = not text.endswith('\n') or any(None in (*row, *row.values()) for row in rows)
     if is_cut or not all((row.get('global_step') or '').isdecimal() and row.get('split') for row in rows):
         raise ValueError('is not a table of metrics')
+    for row in filter(is_of_training, rows):
+        _values(row, float)
     return rows
 
 
@@ -59,9 +62,22 @@ def evaluations(rows: Iterable[Mapping[str, str]]) -> list[dict[str, Any]]:
     for row in rows:
         if not is_of_training(row):
             step = int(row['global_step'])
-            names = [name for name, text in row.items() if text and name not in ('global_step', 'split', MODE)]
-            found.setdefault(step, {'global_step': step})[row['split']] = {name: _value(row[name]) for name in names}
+            found.setdefault(step, {'global_step': step})[row['split']] = _values(row, _value)
     return list(found.values())
+
+
+def _values(row, convert):
+    """Returns {metric: value} of a row; raises ValueError if one cannot be converted."""
+    found = {}
+    for name, text in row.items():
+        if text and name not in _NOT_METRICS:
+            try:
+                found[name] = convert(text)
+            except ValueError:
+                raise ValueError(
+                    f'{name} of {row["split"]} at step {row["global_step"]} is not a number: {text[:20]}'
+                ) from None
+    return found
 
 
 def _value(text):

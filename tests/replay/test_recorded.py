@@ -50,7 +50,7 @@ def test_shares_of_a_batch_are_put_in_its_order_and_padded_to_the_longest():
 
 def test_culprits_of_shares_have_their_numbers_in_the_batch():
     def part(culprits, size, origin=None):
-        return types.SimpleNamespace(culprits=culprits, example_losses=[0.0] * size, origin=origin)
+        return types.SimpleNamespace(culprits=culprits, size=size, origin=origin)
 
     first = Culprits([1, 2], np.array([0, 0, 0]), 0, True)  # Of the examples 0, 2 and 4; the other task has 1 and 3.
     found = shares._culprits([part(first, 3, 'op'), part(None, 2)])

@@ -63,6 +63,13 @@ def test_an_evaluation_that_was_cut_is_damage(tmp_path):
         read_evaluations(str(tmp_path))
 
 
+@pytest.mark.parametrize('row', ['7,train,train,0.5x,0.1', '7,train,,0.5x,0.1'])
+def test_a_value_that_is_no_number_is_named_with_its_step(tmp_path, row):
+    (tmp_path / 'metrics.csv').write_text(f'{HEADER}{row}\n')
+    with pytest.raises(RunError, match='metrics.csv: loss of train at step 7 is not a number: 0.5x: delete it'):
+        read_evaluations(str(tmp_path))
+
+
 FULL = """
 import resource, sys
 from estimator_trainer.common import files
