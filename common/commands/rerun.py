@@ -140,8 +140,10 @@ class Rerun:
         with contextlib.ExitStack() as cleanup:
             path = tf.train.latest_checkpoint(self.directory)
             inspections = [cleanup.enter_context(inspecting(one, path, shares.ShareInspection)) for one in experiments]
+            source = experiments[0].source
+            batch_size = None if source.has_input_fn() else source.params.batch_size
             for step in [step for step in self.losses if step >= first]:
-                yield step, shares.look(inspections, self._recorded, step, experiments[0].source.params.batch_size)
+                yield step, shares.look(inspections, self._recorded, step, batch_size)
 
     @contextlib.contextmanager
     def _checked(self):

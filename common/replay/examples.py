@@ -47,8 +47,7 @@ def examples_of(inspected: Inspected, source: DataSource, numbers: Sequence[int]
       source: its data is prepared.
       numbers: of the records in the training split, in the order of the batch; None if they are unknown.
     """
-    size = inspected.size if numbers is None else len(numbers)
-    split, metadata = source.params.train_split, source.params.metadata
+    size, split, metadata = _batch_size(inspected, numbers), source.params.train_split, source.params.metadata
     fields = [{'example': i} for i in range(size)] if numbers is None else places(source, split, numbers)
     records = read_records(source, split, numbers) if numbers is not None else [None] * size
     columns, losses, norms = raw_columns(source), inspected.example_losses, inspected.gradient_norms
@@ -93,6 +92,14 @@ def has_picture(example: Example) -> bool:
     """Whether an example is a picture that can be drawn."""
     image = example.prediction.image
     return image is not None and image.ndim == 3 and image.shape[2] in (1, 3)
+
+
+def _batch_size(inspected, numbers):
+    if numbers is not None:
+        return len(numbers)
+    if inspected.example_losses is not None:
+        return len(inspected.example_losses)
+    return next((len(array) for array in (*inspected.labels.values(), *inspected.features.values())), 0)
 
 
 def _label(inspected, i, metadata):

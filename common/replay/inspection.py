@@ -64,13 +64,6 @@ class Inspected(NamedTuple):
     loss_scale: float | None
     is_skipped: bool
 
-    @property
-    def size(self) -> int:
-        """The number of examples; 0 if it is unknown."""
-        if self.example_losses is not None:
-            return len(self.example_losses)
-        return next((len(array) for array in (*self.labels.values(), *self.features.values())), 0)
-
 
 class Inspection:
     """The training graph with the variables of a checkpoint, in a session."""

@@ -1,5 +1,6 @@
 """What tasks record of a step survives its file; shares become a whole; what a killed process leaves is deleted."""
 
+import functools
 import os
 import re
 import tempfile
@@ -49,14 +50,24 @@ def test_shares_of_a_batch_are_put_in_its_order_and_padded_to_the_longest():
 
 
 def test_culprits_of_shares_have_their_numbers_in_the_batch():
-    def part(culprits, size, origin=None):
-        return types.SimpleNamespace(culprits=culprits, size=size, origin=origin)
+    def part(culprits, origin=None):
+        return types.SimpleNamespace(culprits=culprits, origin=origin)
 
     first = Culprits([1, 2], np.array([0, 0, 0]), 0, True)  # Of the examples 0, 2 and 4; the other task has 1 and 3.
-    found = shares._culprits([part(first, 3, 'op'), part(None, 2)])
+    found = shares._culprits([part(first, 'op'), part(None)], 5, False)
     assert (found.found, found.others.tolist(), found.good, found.are_all) == ([2, 4], [0, 1, 0, 3, 0], 0, True)
-    assert not shares._culprits([part(first, 3, 'op'), part(None, 2, 'op')]).are_all
-    assert shares._culprits([part(None, 3, 'op'), part(None, 2)]) is None
+    assert not shares._culprits([part(first, 'op'), part(None, 'op')], 5, False).are_all
+    assert shares._culprits([part(None, 'op'), part(None)], 5, False) is None
+    found = shares._culprits([part(first, 'op'), part(None)], 5, True)  # Both tasks have looked at the whole batch.
+    assert (found.found, found.others.tolist(), found.good) == ([1, 2], [0, 0, 0, 3, 4], 0)
+
+
+def test_parts_of_consecutive_rows_count_by_their_sizes_and_an_empty_one_not_at_all():
+    values = np.float32([1, 2, 4])
+    scales = [functools.partial(shares._scaled, size, 3, True) for size in (2, 1)]
+    assert shares._mean([values[:2].mean(), values[2]], scales) == pytest.approx(values.mean())
+    assert shares._scaled(0, 1, True, np.float32(7)) == 0
+    assert shares._arrays_in_rows([{'y': values[:1]}, {'y': values[:1]}], [1, 0])['y'].tolist() == [1]
 
 
 def test_the_measure_of_parts_is_that_of_the_whole():
@@ -65,9 +76,9 @@ def test_the_measure_of_parts_is_that_of_the_whole():
 
 
 def test_the_mean_of_losses_has_the_order_in_which_the_tasks_have_added_them():
-    losses, weights = [np.float32(value) for value in (1, 1e-8, -1)], [np.float32(1)] * 3
-    assert shares._mean_loss(losses, weights, np.float32(1e-8)) == np.float32(1e-8)  # -1 + 1 + 1e-8.
-    assert shares._mean_loss(losses, weights, np.float32(5)) == 0  # 1 + 1e-8 - 1.
+    losses, scales = [np.float32(value) for value in (1, 1e-8, -1)], [lambda value: value] * 3
+    assert shares._mean_loss(losses, scales, np.float32(1e-8)) == np.float32(1e-8)  # -1 + 1 + 1e-8.
+    assert shares._mean_loss(losses, scales, np.float32(5)) == 0  # 1 + 1e-8 - 1.
 
 
 def test_what_a_killed_process_leaves_is_deleted_by_the_next_one_of_the_run(tmp_path, monkeypatch):
