@@ -20,6 +20,7 @@ from estimator_trainer.common.runs import chosen_checkpoint, ensemble, saved_fla
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.storage.metrics import read_evaluations
+from estimator_trainer.common.storage.metrics_table import metrics_path
 from estimator_trainer.common.sweep import fold_table, folds, forks
 from estimator_trainer.common.sweep.starts import starter
 from estimator_trainer.hparams import build
@@ -156,10 +157,15 @@ def read_results(directory: str, count: int) -> list[dict[str, Any]]:
     """Returns the results of finished folds: 'fold', 'output_dir', 'global_step', and {metric: value} of each split.
 
     They are of the best checkpoint if the training asked for one, else of the last.
+
+    Raises:
+      RunError: a fold's metrics.csv is gone or corrupt.
     """
     results = []
     for number, path in enumerate(folds.directories(directory, count), 1):
-        last = read_evaluations(path)[-1]
+        if not (evaluated := read_evaluations(path)):
+            raise RunError(f'{metrics_path(path)}: has no evaluation: restore it, or delete {path} to train this fold again')
+        last = evaluated[-1]
         found = chosen_checkpoint.with_best(last, path, saved_flags.load(path))
         results.append({'fold': number, 'output_dir': path, **found.get('best', last)})
     return results

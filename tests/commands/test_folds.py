@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf2
 
 import estimator_trainer
-from estimator_trainer.common.commands import trainer
+from estimator_trainer.common.commands import folds, trainer
+from estimator_trainer.common.errors import RunError
 from tests.shared import failed, refused
 
 SETTINGS = ('--model=linear', '--dataset=table', '--train_steps=4', '--verbosity=warning')
@@ -33,6 +34,11 @@ def test_every_row_is_evaluated_and_predicted_once_by_the_fold_that_has_not_seen
     accuracies = [run.metrics['eval']['accuracy'] for run in trained.runs]
     np.testing.assert_allclose(trained.metrics['eval']['accuracy']['mean'], np.mean(accuracies), rtol=1e-5)
     np.testing.assert_allclose(trained.metrics['eval']['accuracy']['std'], np.std(accuracies, ddof=1), rtol=1e-5)
+
+
+def test_a_fold_without_evaluations_is_named(tmp_path):
+    with pytest.raises(RunError, match=r'fold_1/metrics\.csv: has no evaluation: restore it, or delete .*fold_1 to train'):
+        folds.read_results(str(tmp_path), 2)
 
 
 def test_suspects_are_ranked_by_the_fold_that_has_not_seen_them(trained):
