@@ -40,7 +40,7 @@ def run(
     terminate_seconds: float = 10,
     kill_seconds: float = 60,
 ) -> dict[str, Any]:
-    """Trains and returns the chief's result. Each task appends its output to its log in output_dir/cluster.
+    """Trains, logs the chief's warnings, and returns its result. Each task appends its output to its log in output_dir/cluster.
 
     Args:
       command: the trainer's script and the flags of all tasks.
@@ -202,11 +202,15 @@ def _watch(tasks, find_chief, recovery, stop, status, note, terminate_seconds, k
     failed, broken_since = None, math.inf
     is_passed_on = is_terminated = False  # Sent to the others: this process's signal; SIGTERM after a failure.
     failed_before_sigterm = None
+    warned: set[str] = set()
     while True:
-        chief = find_chief(tasks)
-        chief.read_log()
         for task in tasks:
             task.process.poll()
+        chief = find_chief(tasks)
+        for warning in chief.read_log():
+            if warning not in warned:  # All tasks give most of them, and each may become the chief.
+                warned.add(warning)
+                tf.logging.warning('%s', warning)
         if not stop.received:
             recovery.recover(tasks)
         running = [task for task in tasks if task.process.poll() is None]

@@ -11,6 +11,8 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common import processes
 from estimator_trainer.common.cluster.tf_config import EVALUATOR, ClusterConfig
 
+_WARNING = re.compile(r'^[\d-]+ [\d:]+ WARNING (.+)$', re.MULTILINE)  # As console.log writes it.
+
 
 class LocalProcess:
     """A process of the cluster.
@@ -37,14 +39,15 @@ class LocalProcess:
         self.is_left_out = False
         self.process = self._start()
 
-    def read_log(self) -> None:
-        """Updates the loss."""
+    def read_log(self) -> list[str]:
+        """Updates the loss; returns the warnings that are new in the log."""
         with open(self.log_path, 'rb') as log:
             log.seek(self._position)
             lines, newline, _ = log.read().rpartition(b'\n')
         self._position += len(lines + newline)
         for match in re.finditer(rb'loss = \S+, step = \d+', lines):
             self.loss = match[0].decode()
+        return _WARNING.findall(lines.decode(errors='replace'))
 
     def read_output(self) -> str:
         """Returns what it has printed."""

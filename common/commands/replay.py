@@ -50,7 +50,8 @@ def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objec
 def _replay(again: Rerun, steps: written.Steps, output_dir, first, last):
     start, losses = again.step, again.losses
     facts: dict[str, Any] = {}
-    tf.logging.info('Computing the steps %d to %d again, from the checkpoint of step %d.', start + 1, last, start)
+    span = f'step {last}' if last == start + 1 else f'the steps {start + 1} to {last}'
+    tf.logging.info('Computing %s again, from the checkpoint of step %d.', span, start)
 
     def look(source, inspected):
         facts.update(model=source.params.model, dataset=source.params.dataset, metadata=source.params.metadata)
@@ -102,7 +103,8 @@ def _result(found):
     for text in filter(None, (written.skipped_text(worst), written.blamed_text(worst), written.odd_text(worst))):
         tf.logging.info('Step %d: %s', worst.step, text)
     for one in worst.examples[:_SHOWN]:
-        tf.logging.info('Step %d: loss %s: %s', worst.step, 'unknown' if one.loss is None else f'{one.loss:.4g}', one.where)
+        if one.loss is not None:  # Else they are in no order.
+            tf.logging.info('Step %d: loss %.4g: %s', worst.step, one.loss, one.where)
     if left_out := sum(one.loss is not None and one.gradient_norm is None for one in worst.examples):
         tf.logging.warning('Step %d: the norms of %d gradients are unknown: NaN, or time ran out.', worst.step, left_out)
     if origin:

@@ -58,6 +58,12 @@ def test_the_result_is_the_chiefs_and_other_output_is_logged_and_each_has_a_gpu(
     assert 'restarts' not in caplog.text
 
 
+def test_warnings_of_the_chief_are_logged_once_up_to_its_end(launch, caplog):
+    warn = 'sys.stderr.write("2026-11-27 18:57:49 INFO Fine.\\n2026-11-27 18:57:49 WARNING The loss jumped.\\nto 5\\n")'
+    assert launch({'chief0': f'{warn}\n{warn}\nprint("{{}}")', 'worker0': warn.replace('jumped', 'fell')}) == {}
+    assert [record.message for record in caplog.records if record.levelname == 'WARNING'] == ['The loss jumped.']
+
+
 def test_a_failed_task_is_named_and_all_restart_as_often_as_allowed_except_after_a_mistake(launch, tmp_path, caplog):
     with pytest.raises(UsageError, match='^worker 0 failed: --freeze=x: is wrong '):
         launch({'chief0': '', 'worker0': 'print("trainer.py: --freeze=x: is wrong")\nsys.exit(2)'}, restarts=3)
