@@ -102,6 +102,8 @@ def _result(found):
     origin = worst.inspected.origin
     for text in filter(None, (written.skipped_text(worst), written.blamed_text(worst), written.odd_text(worst))):
         tf.logging.info('Step %d: %s', worst.step, text)
+    if text := written.inspected_text(worst):
+        tf.logging.warning('Step %d: %s', worst.step, text)
     for one in worst.examples[:_SHOWN]:
         if one.loss is not None:  # Else they are in no order.
             tf.logging.info('Step %d: loss %.4g: %s', worst.step, one.loss, one.where)

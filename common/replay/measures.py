@@ -86,7 +86,7 @@ def layers(features: Iterable[tf.Tensor], loss: tf.Tensor) -> list[tf.Tensor]:
 
 
 def _is_layer(op, way):
-    if op.type in _PASSING or not op.inputs or not op.outputs[0].dtype.is_floating:
+    if op.type in _PASSING or not op.inputs or not op.outputs or not op.outputs[0].dtype.is_floating:
         return False
     if op.outputs[0].shape.rank is not None and op.outputs[0].shape.rank < 2:
         return False

@@ -196,6 +196,7 @@ def _parts(replay):
         'blamed': blamed_text(worst),
         'odd': odd_text(worst),
         'skipped': skipped_text(worst),
+        'inspected': inspected_text(worst),
         'has_odd': any(one.odd for one in shown),
         'curves': [curve] if len(steps) > 1 and np.isfinite(losses).any() else [],
         'examples': [
@@ -214,6 +215,12 @@ def _said(example, metadata):
         value = next((found[other] for other in others if found.get(other) is not None), '')
         texts.append(', '.join(map(str, value)) if isinstance(value, list) else str(value))
     return texts
+
+
+def inspected_text(step: Replayed) -> str:
+    """Says by how much the loss of a step differs when looked at, as with random ops that have a state; '' if it is equal."""
+    difference = abs(step.inspected.losses[0] - step.loss)
+    return f'Looked at, the step has a loss that differs by {difference:.4g}.' if difference > 0 else ''
 
 
 def compared_text(replay: Replay) -> str:

@@ -29,7 +29,8 @@ def test_layers_are_what_leaves_a_scope_and_depends_on_the_features(session):
     with tf.name_scope('model'):
         with tf.name_scope('dense'):
             net = tf.nn.bias_add(tf.matmul(x, tf.ones([3, 2])), tf.ones([2]))
-        net = tf.nn.relu(net) + tf.random.stateless_uniform(tf.shape(net), [1, 2])
+        with tf.control_dependencies([tf.raw_ops.Assert(condition=tf.reduce_all(x > 0), data=[x])]):  # It has no output.
+            net = tf.nn.relu(net) + tf.random.stateless_uniform(tf.shape(net), [1, 2])
     loss = tf.reduce_mean(net)
     assert [tensor.op.name for tensor in layers([x], loss)] == ['model/dense/BiasAdd', 'model/Relu', 'model/add']
 
