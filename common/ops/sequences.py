@@ -56,7 +56,7 @@ def _gradients(gradient, activations, maxima, sequences, kernel):
     """
     batch, length = tf.unstack(tf.shape(sequences, out_type=tf.int64)[:2])
     width, size, count = kernel.shape.as_list()
-    of_filters = tf.transpose(tf.where_v2(maxima > 0, gradient, 0.0))  # [count, batch]
+    of_filters = tf.transpose(tf.where_v2(maxima <= 0, 0.0, gradient))  # [count, batch]; of NaN, too.
     starts = tf.transpose(tf.argmax(activations, 1)) + tf.range(batch) * length
     columns = starts + tf.range(width, dtype=tf.int64)[:, None, None]  # [width, count, batch], ascending in the last.
     rows = tf.broadcast_to(tf.range(width * count, dtype=tf.int64)[:, None], [width * count, batch])

@@ -83,4 +83,8 @@ def test_nothing_found_has_no_gradients_and_nan_shows():
         gradients = tf.gradients(maxima, [sequences, bias])
         found, *of_inputs = session.run([maxima, *gradients], {sequences: SEQUENCES[:2, :5]})
         assert not found.any() and not any(gradient.any() for gradient in of_inputs)
-        assert np.isnan(session.run(maxima, {sequences: np.full([2, 5, SIZE], np.nan)})).all()
+        one_is_nan = SEQUENCES[:2, :5].copy()
+        one_is_nan[0, 3, 0] = np.nan
+        assert np.isnan(session.run(maxima, {sequences: one_is_nan})).all(1).tolist() == [True, False]
+        of_nan = tf.gradients(maxima * np.nan, bias)
+        assert np.isnan(session.run(of_nan, {sequences: one_is_nan})).all()
