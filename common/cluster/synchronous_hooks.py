@@ -55,7 +55,7 @@ class StepMeans(Means):
         self.votes = self.vote
 
     def __call__(self, gradients: Sequence[Any], merge: Callable[[Any], Any]) -> Sequence[Any]:
-        if self.cycle > 1:
+        if self.cycle > 1 and gradients:  # A program accumulates its own itself.
             return [self._sparse_mean(gradient, merge) for gradient in gradients]
         *means, self.loss, self.votes = self._collectives.mean([*gradients, self.loss, self.vote], self._parts)
         return [_merge_alike(mean, merge) for mean in means]

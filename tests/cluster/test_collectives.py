@@ -61,6 +61,16 @@ def test_the_values_of_all_examples_are_in_the_order_of_the_batch(tasks):
     assert [run.tolist() for (run,) in evaluate(tasks, build)] == [[*range(7)]] * COUNT
 
 
+def test_losses_and_votes_are_averaged_where_a_program_accumulates_gradients_itself(tasks):
+    def build(task):
+        params = types.SimpleNamespace(batch_size=9, gradient_accumulation_steps=4)
+        means = task.means(tf.constant(float(task.index)), params)
+        assert not means([], tf.identity) and means.votes is not means.vote
+        return [means.loss, means.votes]
+
+    assert evaluate(tasks, build) == [[[1.0, 0.0]]] * COUNT
+
+
 def test_dense_tensors_of_any_shape_and_dtype_are_averaged_over_the_examples(tasks):
     shapes = [('float32', []), ('float64', [2, 3]), ('float32', [4]), ('float32', [0, 2]), ('float64', [])]
     random = np.random.RandomState(0)
