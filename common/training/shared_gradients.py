@@ -15,7 +15,7 @@ from tensorflow.python.framework import func_graph
 from tensorflow.python.ops import gradients_util
 
 from estimator_trainer.common.errors import UsageError, listed
-from estimator_trainer.common.graphs import ancestors
+from estimator_trainer.common.graphs import ancestors, called_functions, search
 
 # Ops that change the variable that is their first input.
 CHANGES = ('Apply', 'Assign', 'ResourceApply', 'ResourceScatter', 'ResourceSparseApply', 'Scatter', 'SparseApply')
@@ -37,15 +37,13 @@ class SharedGradients:
       weights: of the towers, float32 scalars with the sum 1.
       over_tasks: function of a list of gradients that returns their means over all processes.
 
-    Attributes:
-      names: of the variables whose gradients are averaged.
     """
 
     def __init__(self, source: str, weights: Sequence[Any], over_tasks: Callable[[list[Gradient]], Sequence[Gradient]]):
-        self.names: set[str] = set()
         self._source, self._weights, self._over_tasks = source, weights, over_tasks
         self._calls: list[list[_Call]] = [[] for _ in weights]
         self._ops: set[tf.Operation] = set()  # Of gradients that the program has got.
+        self._shared: set[tf.Operation] = set()  # Of their means.
 
     @contextlib.contextmanager
     def of_tower(self, number: int) -> Iterator[None]:
@@ -63,18 +61,25 @@ class SharedGradients:
         """Returns the mean over the towers, with a value for each."""
         return _mean(values, self._weights)
 
-    def check(self, train_op: tf.Operation | tf.Tensor, parts: str) -> None:
-        """Raises UsageError if a training step changes weights by other values than gradients.
+    def check(self, train_op: tf.Operation | tf.Tensor, batch: Any, parts: str) -> None:
+        """Raises UsageError if a training step changes weights by other values that depend on the batch than gradients.
 
         Args:
+          batch: a structure of tensors, those of this process.
           parts: names what divides the batch.
         """
+        given = {tensor.op for tensor in tf.nest.flatten(batch) if tensor is not None}
         trainable = {variable.op.name for variable in tf.trainable_variables()}
-        changed = {op.inputs[0].op.name for op in ancestors([train_op]) if op.inputs and op.type.startswith(CHANGES)}
-        others = sorted((changed & trainable) - self.names)
-        if others or not self.names:
+        changes = [(op, _changed(op) & trainable) for op in ancestors([train_op])]
+        others = sorted({name for op, names in changes if names and self._depends(op, given) for name in names})
+        if others or not self._shared:
             what = f'changes {listed(others, 3)} by other values than' if others else 'has no'
             raise UsageError(f'{self._source} {what} gradients of variables, which excludes {parts}: omit it')
+
+    def _depends(self, op, given):
+        """Whether an op computes with the values of others, not only by way of means of gradients."""
+        found = search([op], lambda op: () if op in self._shared else [tensor.op for tensor in op.inputs])
+        return not given.isdisjoint(found)
 
     def _replace(self, number, targets, sources, found):
         """Returns gradients for a program in place of those found."""
@@ -92,7 +97,7 @@ class SharedGradients:
             found = list(found)
             for place, gradient in zip(places, self._means(len(calls) - 1)):
                 found[place] = gradient
-            self.names |= {*call.names}
+            self._shared |= {tensor.op for tensor in _tensors([found[place] for place in places])}
         self._ops |= {value.op for place in places if (value := found[place]) is not None}
         return found
 
@@ -128,6 +133,22 @@ def _mean(parts, weights):
 
 def _weighted(value, weight):
     return tf.math.multiply_no_nan(value, tf.cast(weight, value.dtype))
+
+
+def _changed(op):
+    """Returns the names of the variables, among other inputs, that an op changes."""
+    if op.type.startswith(CHANGES):
+        return {tensor.op.name for tensor in op.inputs[:1]}
+    handles = {tensor.op.name for tensor in op.inputs if tensor.dtype == tf.resource} if op.type == 'If' else set()
+    return handles if handles and _has_changes(op) else set()
+
+
+def _has_changes(branches):
+    called = {*called_functions(branches.node_def)}
+    functions = branches.graph.as_graph_def().library.function
+    return any(
+        node.op.startswith(CHANGES) for function in functions if function.signature.name in called for node in function.node_def
+    )
 
 
 def _is_variable(source):

@@ -71,8 +71,8 @@ def built(call, features=X, labels=Y, devices=DEVICES, is_known=True):
         if not is_known:
             batch = tuple(tf.placeholder_with_default(each, [None, *each.shape[1:]]) for each in batch)
         found, gradients, _ = build('It', call, devices, batch, lambda gradients: gradients)
-        gradients.check(found.train_op, '--num_towers=2')
-        with tf.Session(config=tf.ConfigProto(device_count={'CPU': 2})) as session:
+        gradients.check(found.train_op, batch, '--num_towers=2')
+        with tf.Session(config=tf.ConfigProto(device_count={'CPU': 2}, allow_soft_placement=True)) as session:
             session.run(tf.global_variables_initializer())
             yield found, session
 
@@ -101,8 +101,15 @@ def assert_learned(found, expected):
         np.testing.assert_allclose(values, others, rtol=1e-5, atol=1e-8)
 
 
+def in_a_condition(loss):
+    gradients = sgd().compute_gradients(loss)
+    norm = tf.linalg.global_norm([gradient for gradient, _ in gradients])
+    step = sgd().apply_gradients
+    return tf.cond(norm < 100, lambda: step(gradients, tf.train.get_global_step()), tf.no_op)
+
+
 @pytest.mark.parametrize('is_known', [True, False])
-@pytest.mark.parametrize('minimize', [by_minimize, by_gradients, by_hand, by_keras])
+@pytest.mark.parametrize('minimize', [by_minimize, by_gradients, by_hand, by_keras, in_a_condition])
 def test_towers_learn_as_one_process_with_the_whole_batch(minimize, is_known):
     assert_learned(train(program(minimize), is_known=is_known), descend())
 
@@ -212,6 +219,16 @@ def without_gradients(loss):
     return tf.group(tf.assign_sub(variable, tf.ones([3]) * loss), tf.assign_add(tf.train.get_global_step(), 1))
 
 
+def scaled(loss):
+    gradients = sgd().compute_gradients(loss)
+    return sgd().apply_gradients([(gradient * loss, each) for gradient, each in gradients], tf.train.get_global_step())
+
+
+def skipped(loss):
+    gradients = sgd().compute_gradients(loss)
+    return tf.cond(loss > 0.1, lambda: sgd().apply_gradients(gradients, tf.train.get_global_step()), tf.no_op)
+
+
 kept = []
 
 
@@ -230,6 +247,8 @@ def other_variables(x):
         (program(penalized), 'computes gradients of gradients of its variables, which excludes towers and clusters'),
         (program(in_a_branch), 'computes gradients in a branch or loop, which excludes'),
         (program(without_gradients), 'It changes weights by other values than gradients of variables'),
+        (program(scaled), 'It changes weights by other values than gradients'),
+        (program(skipped), 'It changes weights by other values than gradients'),
         (
             program(by_minimize, kept_layers),
             'its layers, each time it is called: tower 1 raises ValueError: No variables to optimize.',
