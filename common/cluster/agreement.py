@@ -13,7 +13,13 @@ from estimator_trainer.common.graphs import ancestors
 from estimator_trainer.common.stop import StopOnSignal
 
 _CAUSES = 'check the memory, processor and software of the hosts, and who can connect to the ports'
+_OWN_BATCHES = (
+    'input_fn() must make the same batches in each task, of which each takes its part: make them of all examples, and shuffle '
+    'by tf.data, not NumPy'
+)
 _MAX_NAMES = 3
+_BATCHES = 'batches_in_all_tasks'  # A collection.
+_FACTOR = 1000003
 
 
 def own_variables(loss: tf.Tensor) -> set[str]:
@@ -53,6 +59,22 @@ def checksums(variables: Sequence[tf.Variable]) -> tf.Tensor:
     """
     with tf.device('/cpu:0'):
         return tf.stack([tf.cast(tf.reduce_sum(_words(variable.read_value())), tf.int64) for variable in variables])[tf.newaxis]
+
+
+def count_batch(batch: Any) -> tf.Operation:
+    """Returns the op of a step that adds a checksum of a batch to a variable which CompareWeights compares.
+
+    Args:
+      batch: a structure of tensors [batch, ...] and None, which must be the same in all tasks.
+    """
+    with tf.device('/cpu:0'):
+        collections = [tf.GraphKeys.LOCAL_VARIABLES, _BATCHES]
+        total = tf.Variable(tf.zeros([], tf.int64), trainable=False, collections=collections, name='batches', use_resource=True)
+        given = [tensor for tensor in tf.nest.flatten(batch) if tensor is not None]
+        rows = [tf.bitcast(tf.raw_ops.Fingerprint(data=tensor, method='farmhash64'), tf.int64) for tensor in given]
+        values = tf.concat([total.read_value()[tf.newaxis], *rows], 0)
+        odd = tf.range(_FACTOR, _FACTOR + 2 * tf.size(values, out_type=tf.int64), 2)  # The order matters, too.
+        return tf.assign(total, tf.reduce_sum(values * odd)).op
 
 
 def _words(value):
@@ -97,7 +119,8 @@ class CompareWeights(tf.train.SessionRunHook):
         self._share = means.share_sums()
         variables = common_variables(means.own)
         self._names = [variable.op.name for variable in variables]
-        self._sums = task.collectives.gather(checksums(variables), is_watched=True)
+        self._batches = tf.get_collection(_BATCHES)
+        self._sums = task.collectives.gather(checksums([*self._batches, *variables]), is_watched=True)
 
     def begin(self):
         self._global_step = tf.train.get_global_step()
@@ -107,7 +130,8 @@ class CompareWeights(tf.train.SessionRunHook):
         self._step = self._multi_step.next_visible_step()
 
     def after_run(self, run_context, run_values):
-        if any(self._step % period == 0 for period in self._periods):
+        is_first = self._batches and self._compared is None
+        if is_first or any(self._step % period == 0 for period in self._periods):
             self._compare(run_context.session, self._step)
 
     def end(self, session):
@@ -119,9 +143,16 @@ class CompareWeights(tf.train.SessionRunHook):
         with self._task.waiting(self._stop):
             if step % self._means.cycle:
                 session.run(self._share)
-            found = describe_difference(session.run(self._sums), self._task.described, self._names, step)
-            if found:
+            if found := self._difference(session.run(self._sums), step):
                 session.run(self._sums)  # None ends before all have got the sums.
                 self._task.end_watch()
-                raise RunError(f'{found}: {_CAUSES}; {RESTART}')
+                raise RunError(found)
         self._compared = step
+
+    def _difference(self, sums, step):
+        """Returns the text of an error; '' if the tasks are alike."""
+        count, tasks = len(self._batches), self._task.described
+        if found := describe_difference(sums[:, :count], tasks, ['the batches'] * count, step):
+            return f'{found}: {_OWN_BATCHES}'
+        found = describe_difference(sums[:, count:], tasks, self._names, step)
+        return found and f'{found}: {_CAUSES}; {RESTART}'

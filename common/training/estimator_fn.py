@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.cluster.agreement import count_batch
 from estimator_trainer.common.errors import UsageError, listed
 from estimator_trainer.common.graphs import ancestors
 from estimator_trainer.common.monitoring.model_summary import describe
@@ -95,12 +96,13 @@ class EstimatorFn:
           tower that is run.
         """
         task, source = self.training.task, f'--model={self.params.model}: its training step'
-        weight = None
+        weight, counts = None, []
         if not self.devices and task.batch_parts == 1:
             return self._call(features, labels, ModeKeys.TRAIN, config), weight, tf.get_default_graph().get_operations()
         parts = f'--num_towers={len(self.devices)}' if self.devices else 'a cluster without parameter servers'
         program_towers.check_divisible(f'--dataset={self.params.dataset}', (features, labels), parts)
         if self.training.has_input_fn and task.batch_parts > 1:
+            counts = [count_batch((features, labels))]
             shares, sizes, _ = split((features, labels), task.batch_parts)
             features, labels = shares[task.index]
             weight = tf.cast(sizes[task.index], tf.float32) / tf.cast(tf.add_n(sizes), tf.float32)
@@ -114,14 +116,15 @@ class EstimatorFn:
             return self._call(features, labels, ModeKeys.TRAIN, config)
 
         spec, gradients, ops = program_towers.build(source, call, self.devices, (features, labels), over_tasks)
-        gradients.check(spec.train_op, parts)
+        gradients.check(spec.train_op, (features, labels), parts)
         tf.logging.warning(
-            '--model=%s: each step takes the means of loss and gradients over %d parts of the batch: a loss that is a sum over '
-            'a batch counts less. Averages such as those of batch norm follow one part.',
+            '--model=%s: each step takes the means of loss and gradients over %d parts of the batch, weighted by their numbers '
+            'of examples: a loss that is a sum over a batch counts less, and one that is divided by a sum of weights, by that '
+            'of each part. Averages such as those of batch norm follow one part.',
             self.params.model,
             max(len(self.devices), 1) * task.batch_parts,
         )
-        return spec, weight, ops
+        return spec._replace(train_op=tf.group(spec.train_op, *counts)), weight, ops
 
     def _weighs_classes(self):
         """Whether the module has asked for `weight_column`, or the class_weights, and there are some."""

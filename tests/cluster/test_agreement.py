@@ -79,10 +79,10 @@ def test_averages_of_weights_are_compared_but_not_those_of_statistics_even_in_a_
     assert names == ['net', 'net/StochasticWeightAverage', 'global_step']
 
 
-def train_w(task, slopes, bad_step=None, cycle=1, period=4):
+def train_w(task, slopes, bad_step=None, cycle=1, period=4, batches=None):
     """Trains w, from 0, with the loss w * slope of the step; returns w and its accumulated gradients, or the error.
 
-    After bad_step, changes a weight of the last task by its least bit.
+    After bad_step, changes a weight of the last task by its least bit. `batches` are those of the tasks, by their own input_fn.
     """
     with tf.Graph().as_default():
         step, count = tf.train.get_or_create_global_step(), tf.placeholder(tf.float32, [])
@@ -93,13 +93,16 @@ def train_w(task, slopes, bad_step=None, cycle=1, period=4):
         )
         means = task.means(loss, params)
         train_op = minimize([Objective(loss, [w])], tf.constant(RATE), step, params, means=means)
+        if batches:
+            train_op = tf.group(train_op, agreement.count_batch(({'x': tf.constant(batches[task.index])}, None)))
         seen = []
         change = tf.assign(w, w * [1 + 2e-7, 1])
         ahead = types.SimpleNamespace(next_visible_step=lambda: len(seen) + 1)
         compare = CompareWeights(task, means, StopInProgram(), [period], ahead)
         watched = [variable[0] for variable in tf.global_variables() if variable.op.name.startswith('w')]
         hooks = [compare, Log(watched, seen, change if task.index == 2 else None, bad_step)]
-        start = tf.train.Scaffold(local_init_op=tf.group(task.collectives.broadcast(tf.global_variables())))
+        common = task.collectives.broadcast(tf.global_variables())
+        start = tf.train.Scaffold(local_init_op=tf.group(tf.local_variables_initializer(), common))
         try:
             with tf.train.SingularMonitoredSession(hooks, start, task.target, task.session_config) as session:
                 for slope in slopes[task.index]:
@@ -135,6 +138,15 @@ def test_a_task_with_another_least_bit_is_named_by_all_before_the_next_checkpoin
     found = together(tasks, lambda task: train_w(task, np.ones([3, 6]), bad_step))
     start = f'worker 1 ({cluster["worker"][1]}) differs from the other tasks in w after step {found_at}, which is not saved: '
     assert all(text.startswith(start) and text.endswith(RESTART) for text in found)
+
+
+@pytest.mark.parametrize('bad', [[[1, 2], [4, 3]], [[3, 4], [1, 2]], [[1, 2]], [['1', '2'], ['3', '5']]])
+def test_a_task_with_other_batches_is_named_after_the_first_step(tasks, cluster, bad):
+    good = np.array([[1, 2], [3, 4]]).astype(np.array(bad).dtype).tolist()
+    assert not isinstance(together(tasks, lambda task: train_w(task, np.ones([3, 2]), batches=[good] * 3))[0], str)
+    found = together(tasks, lambda task: train_w(task, np.ones([3, 6]), batches=[good, good, bad]))
+    start = f'worker 1 ({cluster["worker"][1]}) differs from the other tasks in the batches after step 1, which is not saved: '
+    assert all(text.startswith(f'{start}input_fn() must make the same batches in each task') for text in found)
 
 
 def test_accumulated_gradients_are_sent_once_for_an_update_and_shared_before_a_checkpoint_between(tasks):
