@@ -11,7 +11,10 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.graphs import ancestors, random_ops, subgraph
 
-_FUSED = ('MatMul', 'BatchMatMul', 'Conv', 'Depthwise', 'Bias', 'FusedBatchNorm', 'Add', 'Mul', 'Sigmoid', 'Tanh', 'Softplus')
+_FUSED = (
+    *('MatMul', 'BatchMatMul', 'Conv', 'Depthwise', 'Bias', 'FusedBatchNorm', 'Sigmoid', 'Tanh', 'Softplus'),
+    *('Add', 'Mul', 'Sub', 'RealDiv', 'Pow'),  # Constants of two in a row become one.
+)
 _NEVER_FUSED = (
     'SparseSoftmaxCrossEntropyWithLogits',
     'SoftmaxCrossEntropyWithLogits',
