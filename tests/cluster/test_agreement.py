@@ -140,7 +140,7 @@ def test_a_task_with_another_least_bit_is_named_by_all_before_the_next_checkpoin
     assert all(text.startswith(start) and text.endswith(RESTART) for text in found)
 
 
-@pytest.mark.parametrize('bad', [[[1, 2], [4, 3]], [[3, 4], [1, 2]], [[1, 2]], [['1', '2'], ['3', '5']]])
+@pytest.mark.parametrize('bad', [[[3, 4], [1, 2]], [['1', '2'], ['3', '5']]])
 def test_a_task_with_other_batches_is_named_after_the_first_step(tasks, cluster, bad):
     good = np.array([[1, 2], [3, 4]]).astype(np.array(bad).dtype).tolist()
     assert not isinstance(together(tasks, lambda task: train_w(task, np.ones([3, 2]), batches=[good] * 3))[0], str)
