@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.errors import listed
 from estimator_trainer.common.own_data import tokens
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.description import Feature, of_kind
@@ -17,6 +18,7 @@ from estimator_trainer.common.own_data.vocabulary import ValueCounts
 from estimator_trainer.hparams.build import HParams
 
 MAX_DISTINCT = 10**6  # Values of a feature that are counted.
+_LISTED = 10  # Features in a message.
 
 
 class LabelProfile:
@@ -98,11 +100,17 @@ def profile_split(
 
 
 def warn_of_trained(source: str, profile: Profile, features: Sequence[Feature]) -> None:
-    """Warns of numeric features that are the same in all training examples, or too large for float32 to tell apart."""
+    """Warns of numeric features that are partly missing, always the same, or too large for float32 to tell apart."""
     moments = {feature['name']: profile.features[feature['name']] for feature in of_kind(features, NUMERIC)}
     constant = ', '.join(name for name, found in moments.items() if found.is_constant)
     if constant:
         tf.logging.warning('%s: nothing can be learned from %s, always the same or missing in training.', source, constant)
+    if missing := [f'{name} ({found.missing:,})' for name, found in moments.items() if found.missing]:
+        tf.logging.warning(
+            '%s: numbers that are missing, NaN or infinite are taken for the mean of their feature: in training %s.',
+            source,
+            listed(missing, _LISTED),
+        )
     for name, found in moments.items():
         if not found.is_exact_in_float32:
             tf.logging.warning(

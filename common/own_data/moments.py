@@ -13,7 +13,7 @@ _FLOAT32_TINY = 1e-37  # Smaller numbers may count as 0.
 class Moments:
     """The mean and standard deviation of a stream of numbers or vectors, merged over its parts.
 
-    Non-finite numbers are ignored.
+    Non-finite numbers are ignored, and counted by `missing`.
 
     (T. Chan, G. Golub, R. LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979.)
     """
@@ -22,6 +22,7 @@ class Moments:
         self._count: Any = 0
         self._mean: Any = 0.0
         self._squares: Any = 0.0
+        self.missing = 0
 
     def update(self, values: Sequence[float] | np.ndarray) -> None:
         """Adds numbers, or arrays of one shape along the first axis."""
@@ -30,6 +31,7 @@ class Moments:
         array = np.asarray(values, np.float64)
         is_finite = np.isfinite(array)
         added = is_finite.sum(axis=0)
+        self.missing += array.size - int(added.sum())
         count = np.maximum(self._count + added, 1)
         mean = np.where(is_finite, array, 0).sum(axis=0) / np.maximum(added, 1)
         delta = mean - self._mean

@@ -479,6 +479,10 @@ DOUBTFUL = [  # Features of two examples; what is warned of.
     ([{'n': 0.1}, {'n': 0.1}], 'own: nothing can be learned from n, always the same or missing in training.'),
     ([{'n': float('nan')}] * 2, 'own: nothing can be learned from n, always the same or missing in training.'),
     ([{'n': [0, 5]}, {'n': [0, 5]}], 'own: nothing can be learned from n, always the same or missing in training.'),
+    (
+        [{'n': [1.0, float('nan')]}, {'n': [2.0, float('inf')]}],
+        'own: numbers that are missing, NaN or infinite are taken for the mean of their feature: in training n (6).',
+    ),
     ([{'n': 1700000000}, {'n': 1700000060}], 'own: the feature n: the numbers around 1.7e+09 differ too little for float32'),
     ([{'n': '0.5'}, {'n': '0.5'}], 'the feature n has numbers, such as 0.5, written as text, so they are taken for categories'),
     ([{'n': []}, {'n': 1.0}], 'n is ignored: its values differ in number: it is an empty list in some examples: leave it out'),
