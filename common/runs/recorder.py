@@ -1,6 +1,6 @@
 """Writes provenance.jsonl while a run trains."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import concurrent.futures
 import contextlib
 import os
@@ -17,15 +17,22 @@ from estimator_trainer.hparams.text import parse
 
 
 @contextlib.contextmanager
-def recording(experiment: Experiment) -> Iterator[list[tf.train.CheckpointSaverListener]]:
-    """Adds a line for the start of a training; within the block, the listeners add one for each checkpoint."""
+def recording(
+    experiment: Experiment,
+) -> Iterator[tuple[list[Callable[[], None]], list[tf.train.CheckpointSaverListener]]]:
+    """Adds a line for the start of a training; within the block, the listeners add one for each checkpoint.
+
+    Yields:
+      What a training that resumes is to call once its session stands, in place of the line for the start; the listeners.
+    """
     if not experiment.task.is_chief or experiment.schedule.is_dry_run:
-        yield []
+        yield [], []
         return
     with concurrent.futures.ThreadPoolExecutor(1) as threads:  # In the end, also after an error, it adds the last line.
         recorder = _Recorder(experiment, threads)
-        recorder.add_start()
-        yield [recorder]
+        if not recorder.latest:
+            recorder.add_start()
+        yield [recorder.add_resume] if recorder.latest else [], [recorder]
         recorder.wait()
 
 
@@ -41,36 +48,47 @@ def input_digest(output_dir: str, step: int) -> str | None:
 
 
 class _Recorder(tf.train.CheckpointSaverListener):
-    """Adds a line for each checkpoint, whose digest a thread computes meanwhile."""
+    """Adds a line for each checkpoint, whose digest a thread computes meanwhile.
+
+    Attributes:
+      latest: the path of the checkpoint from which the training goes on; None if it begins.
+    """
 
     def __init__(self, experiment: Experiment, threads: concurrent.futures.Executor):
         self._output_dir, self._experiment, self._threads = experiment.estimator.model_dir, experiment, threads
         self._pending: concurrent.futures.Future[None] | None = None
+        self.latest = experiment.estimator.latest_checkpoint()
+        self._step = checkpoints.global_step(self.latest) if self.latest else -1
 
-    def add_start(self):
-        """Adds the line of the start; before, that of a checkpoint after whose saving the process was killed."""
-        output_dir, options = self._output_dir, self._experiment.options
-        record, latest = provenance.known(output_dir), self._experiment.estimator.latest_checkpoint()
-        made: dict[str, Any] = {'made_by': made_by.of(self._experiment)}
-        if not latest:
-            if options.warm_start_from:
-                made['warm_start'] = {'from': options.warm_start_from, 'sha256': made_by.warm_start_of(options.warm_start_from)}
-            if record.checkpoints:
-                made['overwrites'] = True
-            self._made_by = provenance.append(output_dir, {'kind': provenance.START, 'step': 0, **made})['digest']
-            self._step = None
-            return
-        self._step, tensors = checkpoints.global_step(latest), provenance.tensors_digest(latest)
-        known = record.checkpoints.get(self._step)
+    def add_start(self) -> None:
+        """Adds the line of a run that begins."""
+        options, made = self._experiment.options, self._made()
+        if options.warm_start_from:
+            made['warm_start'] = {'from': options.warm_start_from, 'sha256': made_by.warm_start_of(options.warm_start_from)}
+        if provenance.known(self._output_dir).checkpoints:
+            made['overwrites'] = True
+        self._append(provenance.START, 0, made)
+
+    def add_resume(self) -> None:
+        """Adds the line of a run that goes on; before, that of a checkpoint after whose saving the process was killed."""
+        output_dir, options, made = self._output_dir, self._experiment.options, self._made()
+        step, tensors = self._step, provenance.tensors_digest(self.latest)
+        record = provenance.known(output_dir)
+        known = record.checkpoints.get(step)
         if record.starts and not known:
-            self._add(self._step, tensors, record.starts[-1]['digest'], completed=True)
+            self._add(step, tensors, record.starts[-1]['digest'], completed=True)
         elif known and known['tensors'] != tensors:
-            tf.logging.warning('%s: is not the checkpoint that %s records.', latest, provenance.path_of(output_dir))
-        if (last := max(record.checkpoints, default=0)) > self._step:
+            tf.logging.warning('%s: is not the checkpoint that %s records.', self.latest, provenance.path_of(output_dir))
+        if (last := max(record.checkpoints, default=0)) > step:
             made['back_from'] = last
         made |= {'overridden': sorted(parse(options.override_hparams))} if options.override_hparams else {}
-        entry = {'kind': provenance.RESUME, 'step': self._step, 'tensors': tensors, **made}
-        self._made_by = provenance.append(output_dir, entry)['digest']
+        self._append(provenance.RESUME, step, {'tensors': tensors, **made})
+
+    def _made(self) -> dict[str, Any]:
+        return {'made_by': made_by.of(self._experiment)}
+
+    def _append(self, kind, step, facts):
+        self._made_by = provenance.append(self._output_dir, {'kind': kind, 'step': step, **facts})['digest']
 
     def before_save(self, session, global_step_value):
         self.wait()  # The Saver may delete the checkpoint before.

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 import contextlib
 import dataclasses
-import functools
 import tempfile
 from typing import Any
 
@@ -181,13 +180,16 @@ def _begun(plan, experiment, back_to, text, history, step):
         start_over.delete(output_dir)
     if back_to is not None:
         rollback.roll_back(output_dir, back_to, options)
-    if not options.record_margins and margins_file.exists(output_dir):
-        margins_file.restart(output_dir, plan.params.examples_at(step))  # Those of other steps will follow.
-    if text:
-        write(run_dir.summary_path(output_dir), text)
     kept = {**plan.kept, saved_flags.PARALLELISM: parallelism.of(experiment.options)}
     kept[saved_flags.ASYNCHRONOUS] = plan.task.batch_parts < plan.task.count
-    record = functools.partial(_record, plan, kept, history, step)
+
+    def record():
+        if not options.record_margins and margins_file.exists(output_dir):
+            margins_file.restart(output_dir, plan.params.examples_at(step))  # Those of other steps will follow.
+        if text:
+            write(run_dir.summary_path(output_dir), text)
+        _record(plan, kept, history, step)
+
     if checkpoints.has_checkpoint(output_dir):
         return dataclasses.replace(experiment, record=record)
     record()

@@ -74,9 +74,10 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
             task.naming_lost_tasks(),
             hparams_tab.session(output_dir, lambda: used(source.params, source.names_read, source.has_input_fn())) as shown,
             _final_loss(experiment.stop),
-            recording(experiment) as recorders,
+            recording(experiment) as (also_at_start, recorders),
         ):
-            hooks, listeners = [shown, *map(AfterStart, at_start)], [*recorders, *saving_listeners]
+            hooks = [shown, *map(AfterStart, [*at_start, *also_at_start])]
+            listeners = [*recorders, *saving_listeners]
             experiment.estimator.train(experiment.train_input_fn, hooks, None, experiment.train_steps, listeners)
     except tf.estimator.NanLossDuringTrainingError:  # On a worker, whose own hooks follow the Estimator's.
         raise RunError(f'the loss of a step after step {max(task.last_step, step)} is nan: {NOT_FINITE_HINT}') from None

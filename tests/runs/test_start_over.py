@@ -91,11 +91,12 @@ def test_a_mistake_in_the_code_deletes_and_records_nothing_and_looking_for_it_dr
     flags, output = ('--model=drawn.line', '--dataset=polynomial', '--train_steps=2'), tmp_path / 'output'
     assert run(*flags)[0] == 0
     first, before = read_weights(output), files_in(str(output))
-    recorded = [(output / name).read_text() for name in ('flags.json', 'hparams.json', 'dataset.json')]
+    names = ('flags.json', 'hparams.json', 'dataset.json', 'provenance.jsonl')
+    recorded = [(output / name).read_text() for name in names]
     changed = ('--train_steps=4', '--eval_steps=3', f'--data_dir={tmp_path}')
     code, _, err = run(*flags[:2], *changed, '--override_hparams=wrong=true')
     assert code == 2 and 'missing feature z' in err.splitlines()[-1]
-    assert [(output / name).read_text() for name in ('flags.json', 'hparams.json', 'dataset.json')] == recorded
+    assert [(output / name).read_text() for name in names] == recorded
     code, _, err = run(*flags, '--overwrite', '--hparams=wrong=true')
     assert code == 2 and 'missing feature z' in err.splitlines()[-1] and '--overwrite: deleting' not in err
     assert {*before} <= {*files_in(str(output))} and read_weights(output) == first
