@@ -486,8 +486,8 @@ class Run:
         Returns:
           step, that with the largest loss, or the first NaN or infinity; its loss; from_step, that of the checkpoint;
           compared_losses, the number of losses that the run has logged on the way, and first_difference, the first step whose
-          loss is another, or None; not_finite, where the first NaN or infinity arises, or None; the examples with the largest
-          losses; the paths lines, page and pictures.
+          loss is another, or None; not_finite, where the first NaN or infinity arises, or None; culprits, the names of the
+          examples that made it; the examples with the largest losses; the paths lines, page and pictures.
 
         Raises:
           UsageError, RunError: the run has not come to the step, has no checkpoint before it, or its data is gone.

@@ -39,10 +39,11 @@ def recorded(output_dir: str, is_resumed: bool, stop: StopOnSignal) -> Iterator[
 
 
 class AfterStart(tf.train.SessionRunHook):
-    """Calls a function once the session has started: the graph is built, and the checkpoint restored."""
+    """Calls a function, once, when a session has started: the graph is built, and the checkpoint restored."""
 
     def __init__(self, call: Callable[[], None]):
         self._call = call
 
     def after_create_session(self, session, coord):
         self._call()
+        self._call = lambda: None  # After an AbortedError, TensorFlow starts another session.
