@@ -98,7 +98,8 @@ def _order_of(table: Table, column: Column) -> str:
     order = series_time.find_order(reading.order if reading else '', is_plain, values)
     if order == series_time.INTEGER and _FIRST_DATE <= column.numbers.min and column.numbers.max <= _LAST_DATE:
         raise RunError(f'{place}: {column.numbers.min:.0f} seems to be a date: write it as 2024-12-31')
-    if order == series_time.INTEGER and all(map(_is_month, column.values.counts())):
+    ends = (column.numbers.min, column.numbers.max)  # Of more values than are counted, `values` keeps few, or none.
+    if order == series_time.INTEGER and all(map(_is_month, (*ends, *column.values.counts()))):
         raise RunError(f'{place}: {column.numbers.min:.0f} seems to be a month: write it as 2024-12')
     if order and not profile.evidence.first_unread or order == series_time.MONTH_ORDER:
         return order

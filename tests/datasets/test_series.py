@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import store_sales
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.own_data import series_rows
 from estimator_trainer.common.records import records
 from estimator_trainer.datasets import series
 from tests.datasets.own_data import Prepared, prepare_raw
@@ -189,6 +190,11 @@ def test_a_wrong_table_or_hyperparameter_is_one_line(prepared, text, hparams, me
     with pytest.raises((UsageError, RunError)) as error:
         prepared(text, **hparams)
     assert message in str(error.value) and '\n' not in str(error.value)
+
+
+def test_integers_of_which_not_all_are_counted_are_no_months(prepared, monkeypatch):
+    monkeypatch.setattr(series_rows, '_MAX_DISTINCT', 30)
+    assert prepared(table(range(40), VALUES)).metadata['step']
 
 
 def test_what_is_decided_is_said(prepared, caplog):
