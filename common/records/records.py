@@ -40,7 +40,8 @@ def encode(features: Mapping[str, Any] | bytes) -> bytes:
             example.ParseFromString(features)
         except DecodeError:  # A record of another kind.
             return features
-        return example.SerializeToString(deterministic=True)
+        ordered = example.SerializeToString(deterministic=True)
+        return ordered if len(ordered) == len(features) else features  # Of another kind, which only looks like one.
     stored = example.features.feature
     for name, value in features.items():
         _set(stored[name], name, value)

@@ -66,9 +66,11 @@ def test_an_example_stores_bytes_int64_and_float():
 
 
 def test_the_same_example_has_the_same_bytes_however_others_have_ordered_its_features():
-    first, second = (records.encode({name: 1}) for name in 'ab')
-    assert records.encode(second + first) == records.encode({'a': 1, 'b': 1})  # Joined messages are merged.
-    assert records.encode(b'\xff no example') == b'\xff no example'
+    first, second = (records.encode({name: 1})[2:] for name in 'ab')  # Without the tag and the length of all features.
+    both = b'\n' + bytes([len(first) + len(second)])
+    assert both + first + second == records.encode({'a': 1, 'b': 1}) == records.encode(both + second + first)
+    for other in (b'\xff no example', b'\n\0\n\0\n\0'):  # The second could be parsed, as three empty ones.
+        assert records.encode(other) == other
 
 
 def test_files_are_described_by_the_manifest_and_read_in_the_order_in_which_records_were_given(tmp_path):
