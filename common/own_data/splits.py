@@ -39,7 +39,7 @@ class SplitFile:
         return dataclasses.replace(self, moved=frozenset(metadata.get('moved_rows', ())))
 
     def name_of(self, split: str) -> str:
-        """Returns the name in this file of a split from `find_split`."""
+        """Returns the name in this file of a split that `Files.find` finds in it."""
         return split if split in self.splits else self.splits[0]
 
     def split_of(self, row: int) -> str:
