@@ -62,10 +62,12 @@ def look(inspections: Sequence[ShareInspection], recorded: Recorded, step: int, 
     scales = [functools.partial(_scaled, one, size, is_whole) for one in sizes]
     gradients = {name: [own[name] for _, own, _ in found] for name in found[0][1]}
     loss = _mean_loss([np.float32(part.losses[0]) for part in parts], scales, recorded.losses[step])
-    joined: dict[str, Any] = {name: _arrays_in_order([getattr(part, name) for part in parts]) for name in _ARRAYS}
+    joined: dict[str, Any]
     if is_whole:
         predictions = _arrays_in_rows([part.predictions for part in parts], sizes)
         joined = {'features': parts[0].features, 'labels': parts[0].labels, 'predictions': predictions}
+    else:
+        joined = {name: _arrays_in_order([getattr(part, name) for part in parts]) for name in _ARRAYS}
     return parts[0]._replace(
         losses=(loss, loss),
         example_losses=_in_order([part.example_losses for part in parts]),
