@@ -36,7 +36,6 @@ class SharedGradients:
       source: names the program in errors.
       weights: of the towers, float32 scalars with the sum 1.
       over_tasks: function of a list of gradients that returns their means over all processes.
-
     """
 
     def __init__(self, source: str, weights: Sequence[Any], over_tasks: Callable[[list[Gradient]], Sequence[Gradient]]):
