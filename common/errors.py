@@ -1,6 +1,6 @@
 """Errors reported in one line instead of a traceback, and the formatting of values in messages."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import contextlib
 import itertools
 import json
@@ -136,6 +136,11 @@ def _is(value, module, *types):
 def listed(names: Collection[str], limit: int) -> str:
     """Returns the first names, separated by commas, with ... if there are more."""
     return ', '.join(itertools.islice(names, limit)) + (', ...' if len(names) > limit else '')
+
+
+def and_more(names: Sequence[str], limit: int) -> str:
+    """Returns the first names, separated by commas, and how many more there are, as in: a, b and 3 more."""
+    return ', '.join(names[:limit]) + (f' and {len(names) - limit} more' if len(names) > limit else '')
 
 
 def describe(value: Any) -> str:

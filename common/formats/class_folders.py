@@ -12,7 +12,7 @@ import unicodedata
 import numpy as np
 
 from estimator_trainer.common import folds as folds_of
-from estimator_trainer.common.errors import RunError, UsageError, listed
+from estimator_trainer.common.errors import RunError, UsageError, and_more, listed
 from estimator_trainer.common.formats.folders import files_of, folders_of
 from estimator_trainer.common.paths import is_remote
 
@@ -125,7 +125,7 @@ def _with_split_folders(root, folders, suffixes, train_split, divide, ignored, f
         names = class_names if split == train_split else folders_of(os.path.join(root, split), ignored)
         unknown = [name for name in names if name not in class_names]
         if unknown and (len(unknown) < len(names) or split in eval_names(train_split)):
-            known = _shortened(class_names)
+            known = and_more(class_names, _MAX_SHOWN)
             raise UsageError(
                 f'{os.path.join(root, split, unknown[0])}: there is no such class in {train_split}, which has {known}'
             )
@@ -179,7 +179,7 @@ def _hint(directory, class_names):
     """Returns what else the message on a directory with fewer than two folders says: the folder that may be meant, or files."""
     inner = [os.path.join(directory, name) for name in class_names]
     if inner and len(folders_of(inner[0])) > 1:
-        return f': give {inner[0]}, which has {_shortened(folders_of(inner[0]))}, if that is meant'
+        return f': give {inner[0]}, which has {and_more(folders_of(inner[0]), _MAX_SHOWN)}, if that is meant'
     found = _contents(directory)
     return f'; it has {found}' if found and not inner else ''
 
@@ -188,11 +188,7 @@ def _contents(directory):
     """Returns what a directory contains, with folders by name and files by kind, such as '2 .txt, the folder old'."""
     files: collections.Counter[str] = collections.Counter()
     folders = [f'the folder {name}' for name in folders_of(directory, files, '')]
-    return _shortened([*(f'{count} {kind}' for kind, count in sorted(files.items())), *folders])
-
-
-def _shortened(names):
-    return ', '.join(names[:_MAX_SHOWN]) + (f' and {len(names) - _MAX_SHOWN} more' if len(names) > _MAX_SHOWN else '')
+    return and_more([*(f'{count} {kind}' for kind, count in sorted(files.items())), *folders], _MAX_SHOWN)
 
 
 def label_of(path: str, class_names: Sequence[str]) -> int:

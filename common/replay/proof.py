@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.errors import RunError, UsageError, and_more
 from estimator_trainer.common.replay.run_copy import checkpoint_steps, require_checkpoint
 from estimator_trainer.common.runs.recorder import input_digest
 from estimator_trainer.common.storage import provenance
@@ -137,6 +137,4 @@ def _difference(name, first, second):
 
 def describe(differences: Sequence[Difference]) -> str:
     """Returns the names of tensors that differ, with how much each does at most."""
-    texts = [f'{item.name} by {item.largest:.3g}' for item in differences[:_SHOWN]]
-    more = len(differences) - _SHOWN
-    return ', '.join(texts) + (f' and {more} more' if more > 0 else '')
+    return and_more([f'{item.name} by {item.largest:.3g}' for item in differences], _SHOWN)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.errors import and_more
 from estimator_trainer.common.files import atomic_path, dumps, write
 from estimator_trainer.common.inference.contact_sheet import ContactSheet
 from estimator_trainer.common.replay.examples import Example, captioned, has_picture, to_json
@@ -158,8 +159,7 @@ def odd_text(step: Replayed) -> str:
 
 
 def _named(examples):
-    names = [one.where + (f' ({one.odd})' if one.odd else '') for one in examples]
-    return ', '.join(names[:_NAMED]) + (f' and {len(names) - _NAMED} more' if len(names) > _NAMED else '')
+    return and_more([one.where + (f' ({one.odd})' if one.odd else '') for one in examples], _NAMED)
 
 
 def skipped_text(step: Replayed) -> str:

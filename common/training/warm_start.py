@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import UsageError, and_more
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.options.values import parse_names
 from estimator_trainer.common.training.start_weights import AVERAGE, StartWeights, renamed
@@ -148,8 +148,7 @@ def _check_matching(path, weights, matching, missing):
 
 
 def _shortened(names):
-    names = sorted(names)
-    return ', '.join(names[:10]) + (f' and {len(names) - 10} more' if len(names) > 10 else '')
+    return and_more(sorted(names), 10)
 
 
 def _list_names(variables):
