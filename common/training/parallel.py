@@ -1,6 +1,6 @@
 """Data parallelism on one machine: one tower per device, each on its share of the batch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import itertools
 from typing import Any
 
@@ -135,8 +135,8 @@ def _is_within(scope, tower):
     return f'{scope}/'.startswith(f'{tower}/')
 
 
-def shape_of(kwargs):
-    """Returns the shape of the variable to be created; None if it is unknown before creation."""
+def shape_of(kwargs: Mapping[str, Any]) -> Any:
+    """Returns the shape of the variable that a variable creator is to create; None if it is unknown before creation."""
     if kwargs.get('shape') is not None or callable(kwargs['initial_value']):
         return kwargs.get('shape')
     value = kwargs['initial_value']
@@ -167,8 +167,8 @@ def _average(penalties, sizes):
     ]
 
 
-def split(tensors, count):
-    """Splits a structure of tensors along the batch.
+def split(tensors: Any, count: int) -> tuple[list[Any], list[tf.Tensor], bool]:
+    """Splits a structure of tensors [batch, ...] and None along the batch.
 
     Returns:
       Lists of `count` structures and of their batch sizes, and whether some may be empty. Empty ones borrow an example of
@@ -179,7 +179,7 @@ def split(tensors, count):
     sizes = [batch // count + tf.cast(i < batch % count, tf.int32) for i in range(count)]
     may_be_empty = not isinstance(batch, int) or batch < count
 
-    def split(tensor):
+    def parts_of(tensor):
         if tensor is None:
             return [None] * count
         parts = tf.split(tensor, sizes, num=count)
@@ -187,7 +187,7 @@ def split(tensors, count):
             return parts
         return [tf.concat([part, tensor[: tf.cast(tf.equal(size, 0), tf.int32)]], 0) for part, size in zip(parts, sizes)]
 
-    shares = [tf.nest.pack_sequence_as(tensors, list(share)) for share in zip(*map(split, flat))]
+    shares = [tf.nest.pack_sequence_as(tensors, list(share)) for share in zip(*map(parts_of, flat))]
     return shares, sizes, may_be_empty
 
 
