@@ -78,7 +78,7 @@ def build(
         with gradients.of_tower(0):
             return call(*batch), gradients, graph.get_operations()[start:]
     shares, sizes, _ = split(batch, len(devices))
-    total = tf.cast(tf.add_n(sizes), tf.float32) if isinstance(sizes[0], tf.Tensor) else float(sum(sizes))
+    total = tf.cast(tf.add_n(sizes), tf.float32)
     gradients = SharedGradients(source, [tf.cast(size, tf.float32) / total for size in sizes], over_tasks)
     variables: list[_Made] = []
     before, losses = _own_collections(), []
