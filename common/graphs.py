@@ -8,6 +8,9 @@ _LARGE = 10_000  # Bytes.
 # For functions without `if` or `for` over tensors: each conversion takes 40 ms, in all nearly half a second before a run
 # starts.
 plain = tf.autograph.experimental.do_not_convert
+# How the types of ops begin that change the variable that is their first input: those of resource variables, and of all.
+RESOURCE_CHANGES = ('Assign', 'ResourceApply', 'ResourceScatter', 'ResourceSparseApply')
+CHANGES = (*RESOURCE_CHANGES, 'Apply', 'Scatter', 'SparseApply')
 
 
 def search(

@@ -19,14 +19,13 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, first_line
 from estimator_trainer.common.files import names_in
-from estimator_trainer.common.graphs import ancestors, search
+from estimator_trainer.common.graphs import RESOURCE_CHANGES, ancestors, search
 from estimator_trainer.common.storage.abandoned import move
 from estimator_trainer.common.storage.best_checkpoint import best_step
 
 FOLDER = 'input_state'
 _RUNS = 2**24  # More than a step has.
 _READS = ('ReadVariableOp', 'ResourceGather', 'ResourceGatherNd')  # Of variables: the first input is the variable.
-_CHANGES = ('Assign', 'ResourceApply', 'ResourceScatter', 'ResourceSparseApply')  # The first input is the variable.
 
 
 def begin() -> None:
@@ -51,7 +50,7 @@ def read_before_changes(train_op: tf.Operation | tf.Tensor) -> None:
     """
     parts = ancestors([train_op])
     users = {op: op.inputs[0].name for op in parts if op.inputs and op._get_control_flow_context() is None}
-    changes = [op for op in users if op.type.startswith(_CHANGES)]
+    changes = [op for op in users if op.type.startswith(RESOURCE_CHANGES)]
     later = search(
         changes, lambda op: [*op._control_outputs, *(consumer for tensor in op.outputs for consumer in tensor.consumers())]
     )

@@ -8,9 +8,10 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.ops import variable_scope
 
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.graphs import CHANGES
 from estimator_trainer.common.plugins.traceback_filter import in_a_line
 from estimator_trainer.common.training.parallel import shape_of, split
-from estimator_trainer.common.training.shared_gradients import CHANGES, SharedGradients
+from estimator_trainer.common.training.shared_gradients import SharedGradients
 
 _KEYS = tf.GraphKeys
 # Collections to which all towers add; of the others, each tower sees its own items only.

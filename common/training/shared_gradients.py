@@ -15,10 +15,8 @@ from tensorflow.python.framework import func_graph
 from tensorflow.python.ops import gradients_util
 
 from estimator_trainer.common.errors import UsageError, listed
-from estimator_trainer.common.graphs import ancestors, called_functions, search
+from estimator_trainer.common.graphs import CHANGES, ancestors, called_functions, search
 
-# Ops that change the variable that is their first input.
-CHANGES = ('Apply', 'Assign', 'ResourceApply', 'ResourceScatter', 'ResourceSparseApply', 'Scatter', 'SparseApply')
 Gradient = Any  # A tf.Tensor or tf.IndexedSlices.
 
 
