@@ -83,8 +83,7 @@ class _Recorder(tf.train.SessionRunHook):
         self._global_step = tf.train.get_global_step()
         with tf.name_scope('is_finite'):
             self._are_finite = are_finite()
-        weights = weights_of(self._loss, self._task.is_chief)
-        if self._task.count > 1 and self._first is not None and weights:
+        if self._task.count > 1 and self._first is not None and (weights := weights_of(self._loss, self._task.is_chief)):
             self._saver = tf.train.Saver(weights, max_to_keep=0)
         os.makedirs(self._recorded.directory, exist_ok=True)
 
