@@ -51,8 +51,9 @@ def _far(name, values):
         return
     median = np.median(known)
     distances = np.abs(np.where(np.isfinite(values), values, median) - median)
-    usual = np.quantile(distances.max(1), 0.75, method='lower')
-    for i in np.flatnonzero(distances.max(1) > _FAR * usual) if usual else ():
+    largest = distances.max(1)
+    usual = np.quantile(largest, 0.75, method='lower')
+    for i in np.flatnonzero(largest > _FAR * usual) if usual else ():
         value = values[i][distances[i].argmax()]
         share = _share(distances[i] > _FAR * usual)
         yield int(i), f'{name} is {value:.4g}{share}, the median of the batch is {median:.4g}'
