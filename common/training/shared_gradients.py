@@ -67,7 +67,7 @@ class SharedGradients:
         """
         given = {tensor.op for tensor in tf.nest.flatten(batch) if tensor is not None}
         trainable = {variable.op.name for variable in tf.trainable_variables()}
-        changes = [(op, _changed(op) & trainable) for op in ancestors([train_op])]
+        changes = [(op, _changed(op, trainable)) for op in ancestors([train_op])]
         others = sorted({name for op, names in changes if names and self._depends(op, given) for name in names})
         if others or not self._shared:
             what = f'changes {listed(others, 3)} by other values than' if others else 'has no'
@@ -132,11 +132,11 @@ def _weighted(value, weight):
     return tf.math.multiply_no_nan(value, tf.cast(weight, value.dtype))
 
 
-def _changed(op):
-    """Returns the names of the variables, among other inputs, that an op changes."""
+def _changed(op, names):
+    """Returns which of these variables an op changes, by name."""
     if op.type.startswith(CHANGES):
-        return {tensor.op.name for tensor in op.inputs[:1]}
-    handles = {tensor.op.name for tensor in op.inputs if tensor.dtype == tf.resource} if op.type == 'If' else set()
+        return names & {tensor.op.name for tensor in op.inputs[:1]}
+    handles = names & {tensor.op.name for tensor in op.inputs if tensor.dtype == tf.resource} if op.type == 'If' else set()
     return handles if handles and _has_changes(op) else set()
 
 
