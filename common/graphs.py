@@ -10,7 +10,13 @@ _LARGE = 10_000  # Bytes.
 plain = tf.autograph.experimental.do_not_convert
 # How the types of ops begin that change the variable that is their first input: those of resource variables, and of all.
 RESOURCE_CHANGES = ('Assign', 'ResourceApply', 'ResourceScatter', 'ResourceSparseApply')
-CHANGES = (*RESOURCE_CHANGES, 'Apply', 'Scatter', 'SparseApply')
+_CHANGES = (*RESOURCE_CHANGES, 'Apply', 'Scatter', 'SparseApply')
+_NO_CHANGES = ('ScatterNd', 'ScatterNdNonAliasingAdd')  # They make a tensor.
+
+
+def changes_variable(op_type: str) -> bool:
+    """Whether ops of a type change the variable that is their first input."""
+    return op_type.startswith(_CHANGES) and op_type not in _NO_CHANGES
 
 
 def search(

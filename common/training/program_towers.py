@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.ops import variable_scope
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.graphs import CHANGES
+from estimator_trainer.common.graphs import changes_variable
 from estimator_trainer.common.plugins.traceback_filter import in_a_line
 from estimator_trainer.common.training.parallel import shape_of, split
 from estimator_trainer.common.training.shared_gradients import SharedGradients
@@ -116,7 +116,7 @@ def _leave_out_changes(ops):
 
     def kept(op):
         if op not in tower or op.type != 'NoOp':
-            return [] if op in tower and op.type.startswith(CHANGES) else [op]
+            return [] if op in tower and changes_variable(op.type) else [op]
         waited = [each for control in op.control_inputs for each in kept(control)]
         return [op] if waited == [*op.control_inputs] else waited
 

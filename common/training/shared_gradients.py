@@ -15,7 +15,7 @@ from tensorflow.python.framework import func_graph
 from tensorflow.python.ops import gradients_util
 
 from estimator_trainer.common.errors import UsageError, listed
-from estimator_trainer.common.graphs import CHANGES, ancestors, called_functions, search
+from estimator_trainer.common.graphs import ancestors, called_functions, changes_variable, search
 
 Gradient = Any  # A tf.Tensor or tf.IndexedSlices.
 
@@ -134,7 +134,7 @@ def _weighted(value, weight):
 
 def _changed(op, names):
     """Returns which of these variables an op changes, by name."""
-    if op.type.startswith(CHANGES):
+    if changes_variable(op.type):
         return names & {tensor.op.name for tensor in op.inputs[:1]}
     handles = names & {tensor.op.name for tensor in op.inputs if tensor.dtype == tf.resource} if op.type == 'If' else set()
     return handles if handles and _has_changes(op) else set()
@@ -144,7 +144,7 @@ def _has_changes(branches):
     called = {*called_functions(branches.node_def)}
     functions = branches.graph.as_graph_def().library.function
     return any(
-        node.op.startswith(CHANGES) for function in functions if function.signature.name in called for node in function.node_def
+        changes_variable(node.op) for function in functions if function.signature.name in called for node in function.node_def
     )
 
 

@@ -114,6 +114,17 @@ def test_towers_learn_as_one_process_with_the_whole_batch(minimize, is_known):
     assert_learned(train(program(minimize), is_known=is_known), descend())
 
 
+def test_a_branch_that_scatters_into_a_tensor_changes_no_variable():
+    def scattered(x):
+        y = predict(x)
+        return tf.cond(tf.reduce_sum(x) < 1e9, lambda: y, lambda: y + predict_again(tf.scatter_nd([[0]], [1.0], [1])))
+
+    def predict_again(x):
+        return x * tf.trainable_variables()[0][0]
+
+    assert_learned(train(program(by_minimize, scattered)), descend())
+
+
 def test_gradients_of_a_tape_are_averaged_too():
     def call(x, y):
         with tf.GradientTape() as tape:
