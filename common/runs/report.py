@@ -51,7 +51,11 @@ def overview(output_dir: str, model: str, dataset: str) -> dict[str, Any]:
       output_dir: of a run with a checkpoint.
       model, dataset: their names.
     """
-    flags, status, evaluations, best = _read(output_dir)
+    return _overview(_read(output_dir), output_dir, model, dataset)
+
+
+def _overview(found, output_dir, model, dataset):
+    flags, status, evaluations, best = found
     objective, split = parse_objective(flags.get('best_metric')), (flags.get('eval_splits') or ['eval'])[0]
     charts, omitted = curves.draw(read_history(output_dir), Best(objective, split, best['global_step'] if best else None))
     step, end = status.get('global_step') or checkpoints.steps(output_dir)[-1], status.get('train_steps')
@@ -81,12 +85,13 @@ def mistakes_page(experiment: Experiment, count: int) -> str:
 
 def _parts_of_run(output_dir: str, source: DataSource) -> dict[str, Any]:
     """Returns the variables of the page that come from the files of a run."""
-    (flags, status, evaluations, best), params = _read(output_dir), source.params
+    found, params = _read(output_dir), source.params
+    flags, status, evaluations, best = found
     columns, metrics = curves.of_metrics(evaluations, best)
     end = status.get('train_steps') or status.get('global_step') or checkpoints.steps(output_dir)[-1]
     patterns = [*getattr(source.module, 'INPUT_PATTERNS', ())]
     return {
-        **overview(output_dir, params.model, params.dataset),
+        **_overview(found, output_dir, params.model, params.dataset),
         'metric_columns': columns,
         'metrics': metrics,
         'summary': _summary(output_dir, source),
