@@ -147,9 +147,7 @@ def _compare_input(verified, again, end):
     """Raises RunError if a module's own `input_fn` goes on otherwise than it did in the run; warns if that is unknown."""
     if not verified.record.checkpoints[end].get('input'):
         return  # The position is a function of the step, or a warning of the run has said what it does not save.
-    states = [
-        os.path.join(directory, exact_program.FOLDER, f'{end}.input') for directory in (verified.output_dir, again.directory)
-    ]
+    states = [exact_program.state_path(directory, end) for directory in (verified.output_dir, again.directory)]
     are_equal = None
     if all(tf.io.gfile.exists(f'{state}.index') for state in states):
         with again.opened() as experiment:

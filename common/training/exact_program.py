@@ -104,6 +104,11 @@ def _step_or_zero():
     )
 
 
+def state_path(output_dir: str, step: int) -> str:
+    """Returns the path, without suffix, of the state of the input at a step."""
+    return state.input_path(output_dir, step, FOLDER)
+
+
 def abandon(output_dir: str, step: int, folder: str) -> None:
     """Moves the states of the input later than a step to a folder."""
     directory = os.path.join(output_dir, FOLDER)
@@ -151,7 +156,7 @@ class ProgramState(tf.train.SessionRunHook):
         self._iterators.initialize(session)
         if not self._step:
             return
-        step, path = self._step, self._path(self._step)
+        step, path = self._step, state_path(self._output_dir, self._step)
         reason = f'{path} is missing'
         if tf.io.gfile.exists(f'{path}.index'):
             try:
@@ -187,7 +192,7 @@ class ProgramState(tf.train.SessionRunHook):
             return
         tf.io.gfile.makedirs(os.path.join(self._output_dir, FOLDER))
         try:
-            self._iterators.save(session, self._path(step))
+            self._iterators.save(session, state_path(self._output_dir, step))
         except tf.errors.OpError as error:
             self._iterators = None
             tf.logging.warning('The state of the input cannot be saved, so a resumed run starts it anew: %s', error.message)
@@ -197,9 +202,6 @@ class ProgramState(tf.train.SessionRunHook):
         if self._iterators and tf.io.gfile.isdir(os.path.join(self._output_dir, FOLDER)):
             with contextlib.suppress(RunError):  # best.json is damaged, which the next evaluation reports.
                 state.delete_old(self._output_dir, FOLDER, best_step(self._output_dir))
-
-    def _path(self, step):
-        return state.input_path(self._output_dir, step, FOLDER)
 
 
 class _Restoring(tf.train.SessionRunHook):
