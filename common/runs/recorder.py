@@ -13,7 +13,6 @@ from estimator_trainer.common.runs import made_by
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import checkpoints, provenance
 from estimator_trainer.common.training import exact_program
-from estimator_trainer.hparams.text import parse
 
 
 @contextlib.contextmanager
@@ -81,7 +80,7 @@ class _Recorder(tf.train.CheckpointSaverListener):
             tf.logging.warning('%s: is not the checkpoint that %s records.', self.latest, provenance.path_of(output_dir))
         if (last := max(record.checkpoints, default=0)) > step:
             made['back_from'] = last
-        made |= {'overridden': sorted(parse(options.override_hparams))} if options.override_hparams else {}
+        made |= {'overridden': sorted(self._experiment.overridden)} if options.override_hparams else {}
         self._append(provenance.RESUME, step, {'tensors': tensors, **made})
 
     def _made(self) -> dict[str, Any]:
