@@ -90,8 +90,9 @@ class Rerun:
         Raises:
           UsageError, RunError: the data has changed or is gone, or as for a training that resumes.
         """
+        ends = [*run_copy.changes(self._output_dir, self._record), end]
         while self.step < end:
-            step = min(step for step in (*run_copy.changes(self._output_dir, self._record), end) if step > self.step)
+            step = min(step for step in ends if step > self.step)
             if self._tasks > 1:
                 is_finite = self._train_together(step, first, look)
             else:
