@@ -129,12 +129,10 @@ def _check_value(name, value, entry):
 
 def check_names(FLAGS: flags.FlagValues) -> None:
     """Raises UsageError if a model, dataset or set of hyper-parameters does not exist, or --hparams is malformed or wrong."""
-    modules = {'model': FLAGS.model, 'dataset': FLAGS.dataset}
+    modules = {'model': FLAGS.model, 'dataset': FLAGS.dataset}  # `check` names an empty one.
     check_all(
         [
-            *(
-                functools.partial(loader.check_name, *module) for module in modules.items() if module[1]
-            ),  # `check` names an empty one.
+            *(functools.partial(loader.check_name, *module) for module in modules.items() if module[1]),
             lambda: _check_set(FLAGS.hparams_set),
             lambda: _check_hparams(FLAGS),
             lambda: logger_modules.check_names(FLAGS.loggers),
