@@ -104,7 +104,7 @@ def _check_margins(model, source, options, task):
     reasons = {
         f'--dataset={source.params.dataset}, which makes its own batches': source.has_input_fn(),
         f'--model={source.params.model}, which makes its own training step': makes_step(model),
-        'parameter servers, with which the order of the examples depends on time': task.batch_parts < task.count,
+        'parameter servers, with which the order of the examples depends on time': not task.shares_steps,
     }
     for reason, is_given in reasons.items():
         if options.record_margins and is_given:

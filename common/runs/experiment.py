@@ -77,7 +77,7 @@ def make_experiment(plan: Plan, config: tf.estimator.RunConfig, status: StatusFi
     if is_resumed and task is ALONE:
         options = parallelism.began_with(options, config.model_dir)
     towers = len(tower_devices(options))
-    share = Share(task.index, task.count, has_whole_batches=task.batch_parts < task.count)
+    share = Share(task.index, task.count, has_whole_batches=not task.shares_steps)
     length = measure(source, options)
     counts = _counted(source, options, lambda: check_batch(params, task.batch_parts, towers, is_resumed))
     objective = parse_objective(options.best_metric)

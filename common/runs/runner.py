@@ -181,7 +181,7 @@ def _begun(plan, experiment, back_to, text, history, step):
     if back_to is not None:
         rollback.roll_back(output_dir, back_to, options)
     kept = {**plan.kept, saved_flags.PARALLELISM: parallelism.of(experiment.options)}
-    kept[saved_flags.ASYNCHRONOUS] = plan.task.batch_parts < plan.task.count
+    kept[saved_flags.ASYNCHRONOUS] = not plan.task.shares_steps
 
     def record():
         if not options.record_margins and margins_file.exists(output_dir):

@@ -133,7 +133,7 @@ class ModelFn:
         """Returns the op of a training step that also averages the weights, see `stochastic_average`."""
         training, task = self.training, self.training.task
         epoch_steps = math.ceil(training.num_examples / params.batch_size)
-        stochastic_average.check_steps(params, epoch_steps, training.total_steps, task.batch_parts < task.count)
+        stochastic_average.check_steps(params, epoch_steps, training.total_steps, not task.shares_steps)
         every = params.swa_every or epoch_steps
         return stochastic_average.with_averages(train_op, tf.train.get_global_step(), every, params)
 

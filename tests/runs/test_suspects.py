@@ -5,6 +5,7 @@ import types
 import numpy as np
 import pytest
 
+from estimator_trainer.common.cluster.training_task import Rehearsal
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
@@ -95,6 +96,6 @@ def test_what_has_no_suspects_is_not_advised_to_record_margins(metadata, task, r
 )
 def test_margins_whose_examples_are_unknown_are_refused(model, dataset, count, reason):
     source = DataSource(types.SimpleNamespace(**dataset), '', build.make_hparams('m', {}, 'd', {}))
-    training = Training(Options(record_margins=True), 1, task=types.SimpleNamespace(count=count, batch_parts=1))
+    training = Training(Options(record_margins=True), 1, task=Rehearsal(count, 1))
     message = refused(make_estimators, types.SimpleNamespace(**model), source, [], training, None)
     assert message == f'--record_margins excludes {reason}: omit it'
