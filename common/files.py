@@ -149,11 +149,16 @@ def write_json(path: str, value: Any) -> None:
     write(path, dumps(value, indent=2) + '\n')
 
 
-def write_csv(path: str, rows: Iterable[Iterable[Any]]) -> None:
-    """Writes rows of cells atomically as CSV; None is an empty cell."""
+def to_csv(rows: Iterable[Iterable[Any]]) -> str:
+    """Returns rows of cells as CSV; None is an empty cell."""
     text = io.StringIO()
     csv.writer(text, lineterminator='\n').writerows(rows)
-    write(path, text.getvalue())
+    return text.getvalue()
+
+
+def write_csv(path: str, rows: Iterable[Iterable[Any]]) -> None:
+    """Writes rows of cells atomically as CSV, as `to_csv` formats them."""
+    write(path, to_csv(rows))
 
 
 def dumps(value: Any, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> str:

@@ -1,11 +1,9 @@
 """Duplicates: examples that are in the training data and in the evaluation's, or twice in the former with different labels."""
 
 from collections.abc import Iterator, Sequence
-import csv
 import dataclasses
 import functools
 import hashlib
-import io
 import itertools
 import os
 from typing import Any, NamedTuple
@@ -15,6 +13,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, first_line
+from estimator_trainer.common.files import to_csv
 from estimator_trainer.common.inference import labeled_batches
 from estimator_trainer.common.inference.prediction import read_places
 from estimator_trainer.common.pipeline.data_source import DataSource
@@ -60,10 +59,7 @@ class Found(NamedTuple):
 
     def to_csv(self, class_names: Sequence[str] | None) -> str:
         """Returns the content of duplicates.csv."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator='\n')
-        writer.writerows([COLUMNS, *self.rows(class_names)])
-        return text.getvalue()
+        return to_csv([COLUMNS, *self.rows(class_names)])
 
     def warnings(self) -> list[str]:
         """Returns what is wrong with the data, in lines."""

@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 import csv
 import heapq
-import io
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.files import write
+from estimator_trainer.common.files import to_csv, write
 from estimator_trainer.common.inference.outcome import Outcome
 from estimator_trainer.common.inference.prediction import Prediction
 from estimator_trainer.common.pipeline.identity import COLUMNS
@@ -101,14 +100,12 @@ def _probability(one):
 def save(path: str, suspects: Sequence[Suspect], class_names: Sequence[str] | None) -> None:
     """Writes suspects.csv, which the hyper-parameter `exclude` takes; a file with other rows becomes PATH.old."""
     places = [name for name in COLUMNS if any(name in one.fields for one in suspects)] or [COLUMNS[-1]]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator='\n')
-    writer.writerow([*places, 'label', 'predicted', 'probability_of_label', 'score', 'corrected'])
+    rows: list[list[Any]] = [[*places, 'label', 'predicted', 'probability_of_label', 'score', 'corrected']]
     for one in suspects:
         names = (class_names[number] if class_names else number for number in (one.label, one.class_id))
         numbers = (f'{number:.6g}' for number in (one.probability, one.score))
-        writer.writerow([*(one.fields.get(name, '') for name in places), *names, *numbers, ''])
-    content = text.getvalue().encode()
+        rows.append([*(one.fields.get(name, '') for name in places), *names, *numbers, ''])
+    content = to_csv(rows).encode()
     if tf.io.gfile.exists(path):
         with tf.io.gfile.GFile(path, 'rb') as file:
             before = file.read()

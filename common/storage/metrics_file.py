@@ -6,14 +6,13 @@ their `mode` is 'train', and empty in the others.
 
 from collections.abc import Callable, Iterable, Mapping
 import csv
-import io
 import os
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.files import last_line, write, write_from
+from estimator_trainer.common.files import last_line, to_csv, write, write_from
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.storage.abandoned import keep_copy
 from estimator_trainer.common.storage.metrics_table import MODE, OF_TRAINING, metrics_path, parse
@@ -58,9 +57,7 @@ def write_rows(output_dir: str, rows: Iterable[Mapping[str, Any]], columns: Iter
 
 
 def _lines(columns, rows):
-    text = io.StringIO()
-    csv.writer(text, lineterminator='\n').writerows([row.get(name) for name in columns] for row in rows)
-    return text.getvalue()
+    return to_csv([row.get(name) for name in columns] for row in rows)
 
 
 def remove_rows(output_dir: str, is_removed: Callable[[dict[str, str]], bool], folder: str = '') -> None:
