@@ -186,8 +186,8 @@ def _has_missed_an_evaluation(experiment):
     step = _latest_step(experiment)
     if not step or step % experiment.eval_every_steps:
         return False
-    found = [result for result in read_evaluations(experiment.output_dir) if result['global_step'] == step]
-    return not all(any(evaluator.split in result for result in found) for evaluator in experiment.evaluators)
+    splits = {result['global_step']: result.keys() for result in read_evaluations(experiment.output_dir)}.get(step, ())
+    return not all(evaluator.split in splits for evaluator in experiment.evaluators)
 
 
 def _evaluate_and_keep(experiment, checkpoint_path=None):
