@@ -40,9 +40,10 @@ _GENERATORS = {'RngReadAndSkip', 'RngSkip', 'StatefulUniform', 'StatefulStandard
 
 def reasons(graph: tf.Graph) -> list[str]:
     """Returns what a resumed training in a graph does otherwise than an undisturbed one; texts for a list."""
-    library = {function.signature.name: function for function in graph.as_graph_def().library.function}
+    definition = graph.as_graph_def()
+    library = {function.signature.name: function for function in definition.library.function}
     data = _types(_inputs(op for op in graph.get_operations() if op.type == 'MakeIterator'), library)
-    own = _types((op.node_def for op in graph.get_operations() if not op.name.startswith('exact/')), {})
+    own = _types((node for node in definition.node if not node.name.startswith('exact/')), {})
     found = []
     if _GENERATOR in data:
         found.append('Dataset.from_generator, whose state cannot be saved: the input begins anew')
