@@ -230,6 +230,20 @@ def test_heads_train_with_the_optimizers_of_tensorflow_1_and_run_the_update_ops(
             assert np.isfinite(run(spec.loss, spec.train_op)[0])
 
 
+def test_several_heads_are_one_whose_loss_is_the_weighted_sum_of_theirs():
+    heads = [estimator.multi_class_head(3, name='kind'), estimator.regression_head(name='size')]
+    with tf.Graph().as_default():
+        tf.train.create_global_step()
+        logits = {
+            'kind': tf.get_variable('kind', initializer=[[0.0, 0, 0]]),
+            'size': tf.get_variable('size', initializer=[[1.0]]),
+        }
+        labels = {'kind': tf.constant([[2]]), 'size': tf.constant([[4.0]])}
+        optimizer = tf.train.GradientDescentOptimizer(0.1)
+        spec = estimator.multi_head(heads, [2.0, 1.0]).create_estimator_spec({}, 'train', logits, labels, optimizer)
+        assert run(spec.loss, spec.train_op)[0] == pytest.approx(2 * np.log(3) + (4 - 1) ** 2)
+
+
 def test_images_are_moved_by_pixels_and_turned_counterclockwise():
     picture = np.arange(9, dtype=np.float32).reshape(3, 3)
     with tf.Graph().as_default():

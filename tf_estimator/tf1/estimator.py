@@ -1,25 +1,26 @@
 """tf.contrib.estimator: heads, and wrappers of Estimators and optimizers."""
 
 import copy
-import functools
+import inspect
 import logging
 
 from tf_estimator.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import head as heads
-from tensorflow_estimator.python.estimator.canned import head
 from tensorflow_estimator.python.estimator.extenders import add_metrics  # noqa: F401 - a name of this package
 
-_MEAN = {'loss_reduction': tf.losses.Reduction.SUM_OVER_BATCH_SIZE}
-binary_classification_head = functools.partial(head._binary_logistic_head_with_sigmoid_cross_entropy_loss, **_MEAN)
-multi_class_head = functools.partial(head._multi_class_head_with_softmax_cross_entropy_loss, **_MEAN)
-regression_head = functools.partial(head._regression_head, **_MEAN)
 _REDUCTIONS = {'weighted_sum': 'sum', 'weighted_sum_over_batch_size': 'sum_over_batch_size'}
 
 
 class _TakesOptimizer:
-    """A head of TensorFlow 2 that takes the optimizers of TensorFlow 1, and runs tf.GraphKeys.UPDATE_OPS."""
+    """A head of TensorFlow 2 that takes reductions and optimizers of TensorFlow 1, and runs tf.GraphKeys.UPDATE_OPS."""
+
+    def __init__(self, *args, **options):
+        bound = inspect.signature(super().__init__).bind(*args, **options)
+        if (reduction := bound.arguments.get('loss_reduction')) in _REDUCTIONS:
+            bound.arguments['loss_reduction'] = _REDUCTIONS[reduction]
+        super().__init__(*bound.args, **bound.kwargs)
 
     def create_estimator_spec(self, features, mode, logits, labels=None, optimizer=None, train_op_fn=None, **options):
         if isinstance(optimizer, tf.train.Optimizer):
@@ -31,6 +32,14 @@ class _TakesOptimizer:
         )
 
 
+class _Binary(_TakesOptimizer, heads.binary_class_head.BinaryClassHead):
+    pass
+
+
+class _MultiClass(_TakesOptimizer, heads.multi_class_head.MultiClassHead):
+    pass
+
+
 class _MultiLabel(_TakesOptimizer, heads.multi_label_head.MultiLabelHead):
     pass
 
@@ -39,20 +48,15 @@ class _Multi(_TakesOptimizer, heads.multi_head.MultiHead):
     pass
 
 
-multi_head = _Multi
+class _Regression(_TakesOptimizer, heads.regression_head.RegressionHead):
+    pass
 
 
-def multi_label_head(
-    n_classes,
-    weight_column=None,
-    thresholds=None,
-    label_vocabulary=None,
-    loss_reduction='sum_over_batch_size',
-    *args,
-    **options,
-):
-    reduction = _REDUCTIONS.get(loss_reduction, loss_reduction)
-    return _MultiLabel(n_classes, weight_column, thresholds, label_vocabulary, reduction, *args, **options)
+binary_classification_head, multi_class_head, multi_label_head, multi_head = _Binary, _MultiClass, _MultiLabel, _Multi
+
+
+def regression_head(weight_column=None, label_dimension=1, *args, **options):
+    return _Regression(label_dimension, weight_column, *args, **options)
 
 
 def forward_features(estimator, keys=None, sparse_default_values=None):
