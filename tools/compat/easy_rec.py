@@ -12,33 +12,19 @@ import os
 from pathlib import Path
 import random
 import re
-import socket
 import subprocess
 import sys
 import tempfile
 
-from tools.compat.programs import RAN, checkout, parse_arguments
+from estimator_trainer.common.cluster.local import free_addresses
+from tools.compat.programs import RAN, checkout, last_line, parse_arguments
 
 COMMIT = 'bd230cb'
 CLUSTER = 'cluster'
 MODELS = (
-    *(
-        'aitm',
-        'autoint',
-        'bst',
-        'cdn',
-        'dbmtl',
-        'dcn',
-        'deppfm_seq_attn',
-        'din',
-        'dlrm',
-        'dropoutnet',
-        'dssm',
-        'esmm',
-        'fibinet',
-    ),
-    *('fm', 'masknet', 'mind', 'mmoe', 'multi_tower', 'pdn', 'ple', 'ppnet', 'simple_multi_task'),
-)
+    'aitm autoint bst cdn dbmtl dcn deppfm_seq_attn din dlrm dropoutnet dssm esmm fibinet fm masknet mind mmoe multi_tower pdn '
+    'ple ppnet simple_multi_task'
+).split()
 _EDITS = json.dumps({'train_config.num_steps': 20, 'train_config.save_checkpoints_steps': 10, 'data_config.batch_size': 128})
 _COLUMN = re.compile(r'input_name:\s*[\'"](\w+)[\'"]\s+input_type:\s*(\w+)')
 _PATH = re.compile(r'(?:train|eval)_input_path:\s*[\'"]([^\'"]+)')
@@ -91,10 +77,7 @@ def _start(folder, config, out, log, **environment):
 
 def _cluster():
     """Returns the environments of four tasks, {job: variables}."""
-    sockets = [socket.create_server(('localhost', 0)) for _ in range(3)]
-    jobs = {job: [f'localhost:{each.getsockname()[1]}'] for job, each in zip(('chief', 'worker', 'ps'), sockets)}
-    for each in sockets:
-        each.close()
+    jobs = free_addresses({'chief': 1, 'worker': 1, 'ps': 1})
     return {
         job: {'TF_CONFIG': json.dumps({'cluster': jobs, 'task': {'type': job, 'index': 0}})} for job in (*jobs, 'evaluator')
     }
@@ -114,7 +97,7 @@ def _run(environments, folder, config, out):
         for process in processes.values():
             process.kill()
     for name in failed:
-        return f'{name}: {Path(out, name).read_text(errors="replace").strip().splitlines()[-1][:200]}'
+        return f'{name}: {last_line(Path(out, name).read_text(errors="replace"))}'
     return RAN if list(Path(out).glob('model/export/*/*/saved_model.pb')) else 'has no export'
 
 

@@ -83,7 +83,12 @@ def _run(folder, arguments):
             result = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=_TIME_LIMIT, **options)
         except subprocess.TimeoutExpired:
             return f'did not end in {_TIME_LIMIT} s'
-    return RAN if not result.returncode else (result.stderr.strip().splitlines() or ['?'])[-1][:200]
+    return last_line(result.stderr) if result.returncode else RAN
+
+
+def last_line(text):
+    """Returns the last line of what a program wrote, '?' if there is none, for a cell of a table."""
+    return (text.strip().splitlines() or ['?'])[-1][:200]
 
 
 if __name__ == '__main__':
