@@ -1,7 +1,6 @@
 """Lines of a label, a tab and a text, as people and programs write them: with a header, quotes, or accents apart."""
 
 from collections.abc import Iterator
-import dataclasses
 import re
 
 import tensorflow.compat.v1 as tf
@@ -83,10 +82,8 @@ def _parts(line):
 
 
 def _read(path):
-    """Yields the lines that are not blank, by their numbers."""
-    rows = (row for row in composed(path) if isinstance(row.value, RunError) or row.value.strip().strip(_INVISIBLE))
-    for number, row in enumerate(rows):
-        yield Row(dataclasses.replace(row.position, row=number), row.value)
+    """Returns the lines that are not blank."""
+    return composed(path, lambda line: line.strip().strip(_INVISIBLE))
 
 
 def _is_header(path, line):

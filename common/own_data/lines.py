@@ -1,6 +1,6 @@
 """Lines of a text file, local or remote, from any offset, and rows that know their position."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 import dataclasses
 import itertools
 from typing import Any
@@ -32,21 +32,23 @@ class Row:
     value: Any
 
 
-def numbered(path: str) -> Iterator[tuple[Position, str, bool]]:
-    """Yields where each line of `Lines` begins, the line, and whether it is UTF-8."""
-    lines = Lines(path)
+def numbered(path: str, is_row: Callable[[str], Any] = lambda line: True) -> Iterator[tuple[Position, str, bool]]:
+    """Yields where each line of `Lines` begins, the line, and whether it is UTF-8; of those that are rows alone."""
+    lines, number = Lines(path), 0
     while True:
-        position = Position(lines.offset, lines.number)
+        offset, line_number = lines.offset, lines.number
         lines.is_utf8 = True
         line = next(lines, None)
         if line is None:
             return
-        yield position, line, lines.is_utf8
+        if is_row(line):
+            yield Position(offset, line_number, number), line, lines.is_utf8
+            number += 1
 
 
-def composed(path: str) -> Iterator[Row]:
-    """Yields the lines in NFC, without their ends, but a RunError for one that is not UTF-8 or has NUL characters."""
-    for position, line, is_utf8 in numbered(path):
+def composed(path: str, is_row: Callable[[str], Any] = lambda line: True) -> Iterator[Row]:
+    """Yields the rows in NFC, without the ends of their lines; a RunError for one that is not UTF-8 or has NUL characters."""
+    for position, line, is_utf8 in numbered(path, is_row):
         wrong = '' if is_utf8 else 'is not UTF-8: iconv -f CP1252 -t UTF-8 OLD > NEW converts a file of Windows'
         if '\0' in line:
             wrong = 'has NUL characters, as UTF-16 does: iconv -f UTF-16LE -t UTF-8 OLD > NEW converts it'

@@ -3,7 +3,6 @@
 import collections
 from collections.abc import Collection, Iterator
 import contextlib
-import dataclasses
 import itertools
 import json
 import re
@@ -226,12 +225,8 @@ class _JsonLines:
         return RunError(f'{place}: {nested[0]} is no single value') if nested else [_text(value) for value in values]
 
     def _rows(self):
-        number = 0
-        for position, line, is_utf8 in numbered(self.path):
-            if line.strip():
-                position = dataclasses.replace(position, row=number)
-                yield Row(position, self._parsed(line, position) if is_utf8 else self._wrong(position, 'is not UTF-8'))
-                number += 1
+        for position, line, is_utf8 in numbered(self.path, str.strip):
+            yield Row(position, self._parsed(line, position) if is_utf8 else self._wrong(position, 'is not UTF-8'))
 
     def _parsed(self, line, position):
         try:
