@@ -146,7 +146,8 @@ def _warn_of_few(folders, params):
     """Warns of classes of which some folds have no picture."""
     if not params.get('folds') or folders.has_masks:
         return
-    counts = _counts(folders)[params.train_split] + _counts(folders)['eval']
+    found = _counts(folders)
+    counts = found[params.train_split] + found['eval']
     if few := [f'{folders.class_names[label]} has {counts[label]}' for label in sorted(counts) if counts[label] < params.folds]:
         tf.logging.warning(
             '%s: folds lack classes, of fewer pictures than %d: %s.', folders.root, params.folds, listed(few, 10)
