@@ -59,16 +59,18 @@ def prepare(data_dir: str, params: HParams) -> None:
     """
     tokens.check_params(params)
     refuse_folds(params)
-    directory = _directory(data_dir, params)
+    directory, files = _directory(data_dir, params), _files(params)
     if not _is_manifested(params):
         is_known = records.is_written(directory)
-        records.index(directory, _files(params))
+        records.index(directory, files)
         if not is_known:
             log_outdated(directory, params.tfrecord_dir)
-    splits = list(_files(params))
-    examples = Examples(params.tfrecord_dir, splits, params.train_split, lambda split: read(split, data_dir, params))
-    schema = read_schema(params.schema, FEATURES)
-    example_metadata.describe_once(directory, params, lambda: example_metadata.describe(examples, schema, params))
+    examples = Examples(params.tfrecord_dir, list(files), params.train_split, lambda split: read(split, data_dir, params))
+
+    def describe():
+        return example_metadata.describe(examples, read_schema(params.schema, FEATURES), params)
+
+    example_metadata.describe_once(directory, params, describe)
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
