@@ -61,7 +61,7 @@ def describe(
       tables: those of all files.
       trained: the file with the training rows.
       schema: facts given about the columns.
-      is_by_class: whether rows move between the splits of the file, as in `held_out`; the metadata then names them, moved_rows.
+      is_by_class: whether rows move between the splits of the file, as in `folds`; the metadata then names them, moved_rows.
       image: the column of the paths of pictures, if there is one.
       params: hyper-parameters: train_split, target, missing, decimal, dates, max_bad_share, and those of `tokens`.
 
