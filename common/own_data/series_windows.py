@@ -99,9 +99,9 @@ def split_windows(windows: Windows, cut: int | None) -> dict[str, Windows]:
     """Returns {split: Windows}: the future of training windows ends before the cut, that of the others begins there."""
     if cut is None:
         return {'train': windows}
-    times = [series.times for series in windows.series.values()]
-    places = np.cumsum([0, *map(len, times)])[windows.groups] + windows.lasts
-    firsts, ends = (np.concatenate(times)[places + i] for i in (1, windows.horizon))
+    parts = [series.times for series in windows.series.values()]
+    times, lasts = np.concatenate(parts), np.cumsum([0, *map(len, parts)])[windows.groups] + windows.lasts
+    firsts, ends = times[lasts + 1], times[lasts + windows.horizon]
     return {
         split: dataclasses.replace(windows, groups=windows.groups[chosen], lasts=windows.lasts[chosen])
         for split, chosen in {'train': ends < cut, 'eval': firsts >= cut}.items()
