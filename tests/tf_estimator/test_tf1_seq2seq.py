@@ -191,6 +191,44 @@ def test_attention_is_a_mean_of_the_memory_weighted_by_scores_within_the_length_
     assert found[3] == 1
 
 
+class Doubled(seq2seq.LuongAttention):
+    def __init__(self, *args):
+        super().__init__(*args)
+        self._keys = 2 * self.keys
+
+
+class Cumulative(seq2seq.BahdanauAttention):
+    def __call__(self, query, state):
+        alignments = self._probability_fn(tf.reduce_sum(self.keys + self.query_layer(query)[:, None], 2), state)
+        return alignments, alignments + state
+
+
+def test_mechanisms_of_programs_replace_the_keys_and_score_as_those_of_tensorflow_1():
+    memory, query = RANDOM.normal(size=[2, 3, 4]).astype(np.float32), RANDOM.normal(size=[2, 5]).astype(np.float32)
+    kernel, lengths = RANDOM.normal(size=[4, 5]).astype(np.float32), [3, 2]
+    values = {'memory_layer/kernel': kernel, 'query_layer/kernel': np.eye(5, dtype=np.float32)}
+    with tf.Graph().as_default():
+        luong = Doubled(5, memory, lengths)(tf.constant(query), tf.ones([2, 3]))[0]
+        found = evaluate(luong, **{'memory_layer/kernel': kernel})
+    with tf.Graph().as_default():
+        alignments, state = evaluate(Cumulative(5, memory, lengths)(tf.constant(query), tf.ones([2, 3])), **values)
+    keys = memory @ kernel
+    for row, length in enumerate(lengths):
+        expected = softmax(2 * keys[row, :length] @ query[row])
+        np.testing.assert_allclose(found[row], [*expected, *[0] * (3 - length)], rtol=1e-4, atol=1e-6)
+        expected = softmax((keys[row, :length] + query[row]).sum(1))
+        np.testing.assert_allclose(alignments[row], [*expected, *[0] * (3 - length)], rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(state, alignments + 1)
+
+
+def test_attention_to_an_empty_sequence_is_an_error():
+    with tf.Graph().as_default():
+        lengths = tf.placeholder_with_default([3, 0], [2])
+        weights, _ = seq2seq.LuongAttention(4, tf.ones([2, 3, 4]), lengths)(tf.ones([2, 4]), None)
+        with pytest.raises(tf.errors.InvalidArgumentError, match='memory_sequence_length must be greater than zero'):
+            run(weights)
+
+
 def test_attention_decodes_with_a_beam():
     with tf.Graph().as_default():
         memory = seq2seq.tile_batch(tf.constant(RANDOM.normal(size=[2, 4, 5]), tf.float32), 3)
@@ -200,6 +238,12 @@ def test_attention_decodes_with_a_beam():
         outputs, _, _ = seq2seq.dynamic_decode(decoder, maximum_iterations=4)
         ids = run(outputs.predicted_ids)
     assert ids.shape[0] == 2 and ids.shape[2] == 3 and ids.shape[1] <= 4
+
+
+def test_trees_of_lists_become_sequences():
+    ids, parents = [[[1, 2]], [[3, 4]], [[5, 6]]], [[[0, 0]], [[1, 0]], [[0, 1]]]  # [time, batch, beam].
+    with tf.Graph().as_default():
+        assert run(seq2seq.gather_tree(ids, parents, [3], END)).tolist() == [[[2, 1]], [[3, 4]], [[3, 6]]]
 
 
 def test_the_loss_of_sequences_is_a_weighted_mean_or_sum():

@@ -7,101 +7,182 @@ import tensorflow.compat.v1 as tf
 
 
 class AttentionMechanism:
-    """Scores memory by a query.
+    """Scores memory by a query."""
+
+
+class _BaseAttentionMechanism(AttentionMechanism):
+    """Keys and values of memory. Subclasses of programs use its private names, too, which are those of TensorFlow 1.
 
     Args:
-      num_units: depth of the query and of the keys.
+      query_layer: a layer, or None for the query itself.
       memory: float [batch, time, size].
-      memory_sequence_length: int [batch]; what is beyond is not attended to.
-      probability_fn: function from scores to weights, by default softmax.
+      probability_fn: function from scores, [batch, time], and the state to weights.
+      memory_sequence_length: int [batch], from 1 on; what is beyond is not attended to.
+      memory_layer: a layer from memory to keys.
       score_mask_value: of what is not attended to, by default minus infinity.
       custom_key_value_fn: function from keys and values to those that are used.
     """
 
-    scope = ''
+    def __init__(
+        self,
+        query_layer,
+        memory,
+        probability_fn,
+        memory_sequence_length=None,
+        memory_layer=None,
+        check_inner_dims_defined=True,
+        score_mask_value=None,
+        custom_key_value_fn=None,
+        name=None,
+    ):
+        memory = tf.convert_to_tensor(memory)
+        if memory_sequence_length is not None:
+            mask = tf.sequence_mask(memory_sequence_length, tf.shape(memory)[1], memory.dtype)
+            memory *= tf.reshape(mask, tf.concat([tf.shape(mask), [1] * (memory.shape.rank - 2)], 0))
+        self._query_layer, self._memory_layer, self._values = query_layer, memory_layer, memory
+        self.dtype = memory_layer.dtype if memory_layer else memory.dtype
+        mask_value = -np.inf if score_mask_value is None else score_mask_value
+        self._probability_fn = lambda score, state: probability_fn(
+            _maybe_mask_score(score, memory_sequence_length, mask_value), state
+        )
+        self._keys = memory_layer(memory) if memory_layer else memory
+        if custom_key_value_fn:
+            self._keys, self._values = custom_key_value_fn(self._keys, self._values)
+        self._batch_size, self._alignments_size = (
+            tf.compat.dimension_value(self._keys.shape[i]) or tf.shape(self._keys)[i] for i in (0, 1)
+        )
+
+    query_layer = property(lambda self: self._query_layer)
+    memory_layer = property(lambda self: self._memory_layer)
+    values = property(lambda self: self._values)
+    keys = property(lambda self: self._keys)
+    batch_size = property(lambda self: self._batch_size)
+    alignments_size = property(lambda self: self._alignments_size)
+    state_size = property(lambda self: self._alignments_size)
+
+    def initial_alignments(self, batch_size, dtype):
+        return tf.zeros([batch_size, self._alignments_size], dtype)
+
+    def initial_state(self, batch_size, dtype):
+        return self.initial_alignments(batch_size, dtype)
+
+
+def _maybe_mask_score(score, memory_sequence_length, score_mask_value):
+    if memory_sequence_length is None:
+        return score
+    message = 'All values in memory_sequence_length must be greater than zero.'
+    with tf.control_dependencies([tf.debugging.assert_positive(memory_sequence_length, message=message)]):
+        mask = tf.sequence_mask(memory_sequence_length, tf.shape(score)[1])
+    return tf.where(mask, score, tf.fill(tf.shape(score), tf.cast(score_mask_value, score.dtype)))
+
+
+def _of_score(probability_fn):
+    return lambda score, state: (probability_fn or tf.nn.softmax)(score)
+
+
+def _dense(num_units, name, dtype):
+    return tf.layers.Dense(num_units, name=name, use_bias=False, dtype=dtype or tf.float32)
+
+
+class LuongAttention(_BaseAttentionMechanism):
+    """Multiplicative attention. (M. Luong et al.: Effective Approaches to Attention-based Neural Machine Translation, 2015.)
+
+    Args:
+      num_units: depth of the query and of the keys.
+      scale: whether a variable scales the scores.
+      probability_fn: function from scores to weights, by default softmax.
+    """
 
     def __init__(
         self,
         num_units,
         memory,
         memory_sequence_length=None,
+        scale=False,
         probability_fn=None,
         score_mask_value=None,
         dtype=None,
         custom_key_value_fn=None,
         name=None,
     ):
-        memory = tf.convert_to_tensor(memory)
-        self._num_units, self.dtype = num_units, dtype or memory.dtype
-        self._mask = None
-        if memory_sequence_length is not None:
-            self._mask = tf.sequence_mask(memory_sequence_length, tf.shape(memory)[1])
-            ones = [1] * (memory.shape.rank - 2)
-            memory *= tf.cast(tf.reshape(self._mask, tf.concat([tf.shape(self._mask), ones], 0)), memory.dtype)
-        self._mask_value = -np.inf if score_mask_value is None else score_mask_value
-        self._probability_fn = probability_fn or tf.nn.softmax
-        self.values, self.query_layer = memory, None
-        self.memory_layer = tf.layers.Dense(num_units, name='memory_layer', use_bias=False, dtype=self.dtype)
-        self.keys = self.memory_layer(memory)
-        if custom_key_value_fn:
-            self.keys, self.values = custom_key_value_fn(self.keys, self.values)
-        self.batch_size = tf.compat.dimension_value(memory.shape[0]) or tf.shape(self.keys)[0]
-        self.alignments_size = self.state_size = tf.compat.dimension_value(self.keys.shape[1]) or tf.shape(self.keys)[1]
-
-    def initial_alignments(self, batch_size, dtype):
-        return tf.zeros([batch_size, self.alignments_size], dtype)
-
-    initial_state = initial_alignments
-
-    def _score(self, query):
-        raise NotImplementedError
+        super().__init__(
+            None,
+            memory,
+            _of_score(probability_fn),
+            memory_sequence_length,
+            _dense(num_units, 'memory_layer', dtype),
+            score_mask_value=score_mask_value,
+            custom_key_value_fn=custom_key_value_fn,
+        )
+        self._num_units, self._scale = num_units, scale
 
     def __call__(self, query, state):
         """Returns the weights, float [batch, time], and the next state, which is the same."""
-        with tf.variable_scope(None, self.scope, [query]):
-            score = self._score(query if self.query_layer is None else self.query_layer(query))
-        if self._mask is not None:
-            score = tf.where(self._mask, score, tf.fill(tf.shape(score), tf.cast(self._mask_value, score.dtype)))
-        alignments = self._probability_fn(score)
+        with tf.variable_scope(None, 'luong_attention', [query]):
+            g = tf.get_variable('attention_g', [], query.dtype, tf.ones_initializer()) if self._scale else None
+            score = _luong_score(query, self._keys, g)
+        alignments = self._probability_fn(score, state)
         return alignments, alignments
 
 
-class LuongAttention(AttentionMechanism):
-    """Multiplicative attention. (M. Luong et al.: Effective Approaches to Attention-based Neural Machine Translation, 2015.)"""
-
-    scope = 'luong_attention'
-
-    def __init__(self, num_units, memory, memory_sequence_length=None, scale=False, probability_fn=None, **options):
-        super().__init__(num_units, memory, memory_sequence_length, probability_fn, **options)
-        self._has_scale = scale
-
-    def _score(self, query):
-        score = tf.squeeze(tf.matmul(query[:, None], self.keys, transpose_b=True), 1)
-        if not self._has_scale:
-            return score
-        return score * tf.get_variable('attention_g', [], query.dtype, tf.ones_initializer())
+def _luong_score(query, keys, scale):
+    score = tf.squeeze(tf.matmul(query[:, None], keys, transpose_b=True), 1)
+    return score if scale is None else score * scale
 
 
-class BahdanauAttention(AttentionMechanism):
+class BahdanauAttention(_BaseAttentionMechanism):
     """Additive attention. (D. Bahdanau et al.: Neural Machine Translation by Jointly Learning to Align and Translate, 2015;
     T. Salimans, D. Kingma: Weight Normalization, 2016.)
+
+    Args:
+      num_units: depth of the layers on the query and on memory.
+      normalize: whether weights are normalized.
+      probability_fn: function from scores to weights, by default softmax.
     """
 
-    scope = 'bahdanau_attention'
+    def __init__(
+        self,
+        num_units,
+        memory,
+        memory_sequence_length=None,
+        normalize=False,
+        probability_fn=None,
+        score_mask_value=None,
+        dtype=None,
+        custom_key_value_fn=None,
+        name=None,
+    ):
+        super().__init__(
+            _dense(num_units, 'query_layer', dtype),
+            memory,
+            _of_score(probability_fn),
+            memory_sequence_length,
+            _dense(num_units, 'memory_layer', dtype),
+            score_mask_value=score_mask_value,
+            custom_key_value_fn=custom_key_value_fn,
+        )
+        self._num_units, self._normalize = num_units, normalize
 
-    def __init__(self, num_units, memory, memory_sequence_length=None, normalize=False, probability_fn=None, **options):
-        super().__init__(num_units, memory, memory_sequence_length, probability_fn, **options)
-        self.query_layer = tf.layers.Dense(num_units, name='query_layer', use_bias=False, dtype=self.dtype)
-        self._is_normalized = normalize
+    def __call__(self, query, state):
+        """Returns the weights, float [batch, time], and the next state, which is the same."""
+        with tf.variable_scope(None, 'bahdanau_attention', [query]):
+            processed = self.query_layer(query) if self.query_layer else query
+            v = tf.get_variable('attention_v', [self._num_units], query.dtype)
+            g = b = None
+            if self._normalize:
+                g = tf.get_variable('attention_g', [], query.dtype, tf.constant_initializer(self._num_units**-0.5))
+                b = tf.get_variable('attention_b', [self._num_units], query.dtype, tf.zeros_initializer())
+            score = _bahdanau_score(processed, self._keys, v, g, b)
+        alignments = self._probability_fn(score, state)
+        return alignments, alignments
 
-    def _score(self, query):
-        v = tf.get_variable('attention_v', [self._num_units], query.dtype)
-        summed = self.keys + query[:, None]
-        if self._is_normalized:
-            g = tf.get_variable('attention_g', [], query.dtype, tf.constant_initializer(self._num_units**-0.5))
-            b = tf.get_variable('attention_b', [self._num_units], query.dtype, tf.zeros_initializer())
-            v, summed = g * v * tf.rsqrt(tf.reduce_sum(tf.square(v))), summed + b
-        return tf.reduce_sum(v * tf.tanh(summed), 2)
+
+def _bahdanau_score(processed_query, keys, attention_v, attention_g=None, attention_b=None):
+    summed = keys + processed_query[:, None]
+    if attention_g is not None and attention_b is not None:
+        attention_v = attention_g * attention_v * tf.rsqrt(tf.reduce_sum(tf.square(attention_v)))
+        summed += attention_b
+    return tf.reduce_sum(attention_v * tf.tanh(summed), 2)
 
 
 class AttentionWrapperState(
@@ -146,41 +227,44 @@ class AttentionWrapper(tf.nn.rnn_cell.RNNCell):
     ):
         super().__init__(name=name, dtype=dtype)
         self._is_multi = isinstance(attention_mechanism, (list, tuple))
-        self._attention_mechanisms = tuple(attention_mechanism) if self._is_multi else (attention_mechanism,)
-        count = len(self._attention_mechanisms)
-        sizes = attention_layer_size if isinstance(attention_layer_size, (list, tuple)) else (attention_layer_size,)
-        layers = attention_layer if isinstance(attention_layer, (list, tuple)) else (attention_layer,) * count
-        sizes = sizes if len(sizes) == count else sizes * count
-        self._layers_of = [
-            layer or (size and tf.layers.Dense(size, name='attention_layer', use_bias=False, dtype=mechanism.dtype))
-            for layer, size, mechanism in zip(layers, sizes, self._attention_mechanisms)
-        ]
-        self._sizes = [
-            size or (layer.units if layer else tf.compat.dimension_value(mechanism.values.shape[-1]))
-            for size, layer, mechanism in zip(sizes, self._layers_of, self._attention_mechanisms)
-        ]
-        self._cell, self._has_history, self._output_attention = cell, alignment_history, output_attention
+        self._attention_mechanisms = mechanisms = self._as_tuple(attention_mechanism)
+        layers = None if attention_layer is None else self._as_tuple(attention_layer)
+        if attention_layer_size is not None:
+            sizes = self._as_tuple(attention_layer_size)
+            layers = tuple(_dense(size, 'attention_layer', of.dtype) for size, of in zip(sizes, mechanisms))
+        if layers and len(layers) != len(mechanisms):
+            raise ValueError(f'{len(mechanisms)} attention mechanisms need as many attention layers, not {len(layers)}')
+        widths = [tf.compat.dimension_value(mechanism.values.shape[-1]) for mechanism in mechanisms]
+        if layers:
+            shapes = [tf.TensorShape([None, cell.output_size + width]) for width in widths]
+            widths = [tf.compat.dimension_value(layer.compute_output_shape(of)[-1]) for layer, of in zip(layers, shapes)]
+        self._attention_layers, self._attention_layer_size = layers, sum(widths)
+        self._cell, self._alignment_history, self._output_attention = cell, alignment_history, output_attention
         self._cell_input_fn = cell_input_fn or (lambda inputs, attention: tf.concat([inputs, attention], -1))
         self._initial_cell_state = initial_cell_state
-        self._attention_fn = attention_fn or _attend
+        self._attention_fn = attention_fn or _compute_attention
 
-    def _one_or_all(self, values):
+    @staticmethod
+    def _as_tuple(value):
+        return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+    def _item_or_tuple(self, values):
         return tuple(values) if self._is_multi else next(iter(values))
 
     @property
     def output_size(self):
-        return sum(self._sizes) if self._output_attention else self._cell.output_size
+        return self._attention_layer_size if self._output_attention else self._cell.output_size
 
     @property
     def state_size(self):
         return AttentionWrapperState(
             cell_state=self._cell.state_size,
             time=tf.TensorShape([]),
-            attention=sum(self._sizes),
-            alignments=self._one_or_all(mechanism.alignments_size for mechanism in self._attention_mechanisms),
-            attention_state=self._one_or_all(mechanism.state_size for mechanism in self._attention_mechanisms),
-            alignment_history=self._one_or_all(
-                mechanism.alignments_size if self._has_history else () for mechanism in self._attention_mechanisms
+            attention=self._attention_layer_size,
+            alignments=self._item_or_tuple(mechanism.alignments_size for mechanism in self._attention_mechanisms),
+            attention_state=self._item_or_tuple(mechanism.state_size for mechanism in self._attention_mechanisms),
+            alignment_history=self._item_or_tuple(
+                mechanism.alignments_size if self._alignment_history else () for mechanism in self._attention_mechanisms
             ),
         )
 
@@ -193,13 +277,13 @@ class AttentionWrapper(tf.nn.rnn_cell.RNNCell):
         return AttentionWrapperState(
             cell_state=tf.nest.map_structure(tf.identity, cell_state),
             time=tf.zeros([], tf.int32),
-            attention=tf.zeros([batch_size, sum(self._sizes)], dtype),
-            alignments=self._one_or_all(alignments),
-            attention_state=self._one_or_all(
+            attention=tf.zeros([batch_size, self._attention_layer_size], dtype),
+            alignments=self._item_or_tuple(alignments),
+            attention_state=self._item_or_tuple(
                 mechanism.initial_state(batch_size, dtype) for mechanism in self._attention_mechanisms
             ),
-            alignment_history=self._one_or_all(
-                tf.TensorArray(dtype, 0, dynamic_size=True, element_shape=alignment.shape) if self._has_history else ()
+            alignment_history=self._item_or_tuple(
+                tf.TensorArray(dtype, 0, dynamic_size=True, element_shape=alignment.shape) if self._alignment_history else ()
                 for alignment in alignments
             ),
         )
@@ -209,26 +293,27 @@ class AttentionWrapper(tf.nn.rnn_cell.RNNCell):
         outputs, cell_state = self._cell(self._cell_input_fn(inputs, state.attention), state.cell_state)
         states = state.attention_state if self._is_multi else (state.attention_state,)
         histories = state.alignment_history if self._is_multi else (state.alignment_history,)
+        layers = self._attention_layers or [None] * len(states)
         found = [
             self._attention_fn(mechanism, outputs, previous, layer)
-            for mechanism, previous, layer in zip(self._attention_mechanisms, states, self._layers_of)
+            for mechanism, previous, layer in zip(self._attention_mechanisms, states, layers)
         ]
         attentions, alignments, next_states = zip(*found)
         attention = tf.concat(attentions, 1)
-        if self._has_history:
+        if self._alignment_history:
             histories = [history.write(state.time, weights) for history, weights in zip(histories, alignments)]
         state = AttentionWrapperState(
             cell_state=cell_state,
             time=state.time + 1,
             attention=attention,
-            alignments=self._one_or_all(alignments),
-            attention_state=self._one_or_all(next_states),
-            alignment_history=self._one_or_all(histories),
+            alignments=self._item_or_tuple(alignments),
+            attention_state=self._item_or_tuple(next_states),
+            alignment_history=self._item_or_tuple(histories),
         )
         return attention if self._output_attention else outputs, state
 
 
-def _attend(mechanism, outputs, state, layer):
+def _compute_attention(mechanism, outputs, state, layer):
     alignments, state = mechanism(outputs, state=state)
     context = tf.squeeze(tf.matmul(alignments[:, None], mechanism.values), 1)
     attention = layer(tf.concat([outputs, context], 1)) if layer else context

@@ -34,6 +34,7 @@ def gather_tree(step_ids, parent_ids, max_sequence_lengths, end_token):
     Args:
       max_sequence_lengths: int32 [batch]; beyond them, and after its first end_token, a sequence has only end tokens.
     """
+    step_ids, parent_ids, max_sequence_lengths = map(tf.convert_to_tensor, (step_ids, parent_ids, max_sequence_lengths))
     steps, _, beams = tf.unstack(tf.shape(step_ids))
     last = tf.zeros_like(step_ids[0]) + tf.range(beams)
 
