@@ -35,6 +35,7 @@ def test_hyper_parameters_keep_their_types_and_take_text_json_and_dicts():
     assert params.to_json(sort_keys=True).startswith('{"is_on": true, "name": "a b"')
     params.del_hparam('name')
     params.add_hparam('name', 2)
+    assert str(HParams(b=1, a=[2])) == 'b=1,a=[2]' and repr(HParams(b=1, a=[2])) == "HParams([('a', [2]), ('b', 1)])"
     for text, message in (
         ('other=1', 'Unknown hyperparameter: other'),
         ('steps=1.5', "Could not parse hparam steps of type int from '1.5'"),
@@ -260,7 +261,7 @@ def test_embeddings_feature_columns_and_tables_of_old_have_their_arguments():
         embedded = layers.embed_sequence(tf.constant([[1, 0]]), 3, 2, scope='words')
         (table,) = tf.global_variables()
         found, values = run(embedded, table)
-        assert table.op.name == 'words/embeddings'
+        assert table.op.name == 'words/embeddings' and tf.model_variables() == [table]
         np.testing.assert_array_equal(found, values[[[1, 0]]])
     kind = layers.sparse_column_with_keys('kind', ['a', 'b'])
     crossed = layers.crossed_column([layers.sparse_column_with_hash_bucket('place', 5), kind], 7)
@@ -279,6 +280,26 @@ def test_embeddings_feature_columns_and_tables_of_old_have_their_arguments():
         assert [values.tolist() for values in found] == [[2, -1], [1, 9], [b'y', b'?']]
         batches = tf.data.Dataset.range(5).apply(data.batch_and_drop_remainder(2))
         assert [run(tf.data.make_one_shot_iterator(batches).get_next())[0].tolist()] == [[0, 1]]
+
+
+def test_embeddings_of_old_columns_start_with_a_deviation_of_the_number_of_ids():
+    column = layers.embedding_column(layers.sparse_column_with_hash_bucket('word', 10000), 4)
+    with tf.Graph().as_default():
+        layers.input_from_feature_columns({'word': tf.constant(['a'])}, [column])
+        values = run(*tf.global_variables())[0]
+    truncated = 0.8796  # The deviation of a normal distribution that is cut off at 2.
+    assert np.std(values) == pytest.approx(truncated / np.sqrt(10000), rel=0.03)
+
+
+def test_tables_that_change_and_sets_have_their_names():
+    with tf.Graph().as_default():
+        table = Package('tensorflow.contrib.lookup').MutableDenseHashTable(tf.int64, tf.int64, -1, 0, -2)
+        with tf.control_dependencies([table.insert(tf.constant([3], tf.int64), tf.constant([5], tf.int64))]):
+            found = table.lookup(tf.constant([3, 4], tf.int64))
+        metrics = Package('tensorflow.contrib.metrics')
+        size = metrics.set_size(metrics.set_difference(tf.constant([[1, 2, 3]]), tf.constant([[2, 4, 5]])))
+        found, size, counts = run(found, size, metrics.confusion_matrix([0, 1, 1], [1, 1, 1]))
+    assert found.tolist() == [5, -1] and size.tolist() == [2] and counts.tolist() == [[0, 1], [0, 2]]
 
 
 def test_texts_become_ids_of_their_words():

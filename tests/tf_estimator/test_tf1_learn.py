@@ -111,3 +111,13 @@ def test_an_experiment_calls_saving_listeners_and_refuses_what_it_does_not_know(
         learn.run(make, str(tmp_path), 'no_such')
     with pytest.raises(TypeError, match='no_such'):
         learn.Experiment(None, None, None, no_such=1)
+
+
+def test_inputs_of_arrays_shuffle_by_default():
+    x, found = np.arange(100.0), []
+    for options in ({}, {'shuffle': False}):
+        with tf.Graph().as_default():
+            values = learn.io.numpy_input_fn({'x': x}, batch_size=100, **options)()['x']
+            with tf.train.MonitoredSession() as session:
+                found.append(session.run(values).tolist())
+    assert sorted(found[0]) == found[1] == x.tolist() and found[0] != found[1]

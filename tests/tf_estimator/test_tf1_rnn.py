@@ -103,6 +103,17 @@ def test_an_lstm_with_layer_normalization_normalizes_its_gates_and_its_state():
         np.testing.assert_allclose(value, other, rtol=1e-3, atol=1e-5)
 
 
+def test_a_cell_without_layer_normalization_starts_with_random_biases():
+    with tf.Graph().as_default():
+        tf.nn.dynamic_rnn(rnn.LayerNormBasicLSTMCell(100, layer_norm=False), tf.ones([1, 1, SIZE]), dtype=tf.float32)
+        (bias,) = (variable for variable in tf.global_variables() if variable.op.name.endswith('bias'))
+        with tf.Session() as session:
+            session.run(bias.initializer)
+            bias = session.run(bias)
+    limit = np.sqrt(6 / (400 + 400))  # Of Glorot and Bengio, as for all variables without an initializer.
+    assert np.std(bias) == pytest.approx(limit / np.sqrt(3), rel=0.1) and np.abs(bias).max() <= limit
+
+
 def stepped(cell, size, state_sizes, **shapes):
     """Returns inputs, states before, values of variables of these shapes, and the output and states after a step."""
     x, *before = (RANDOM.normal(size=[BATCH, columns]).astype(np.float32) for columns in (size, *state_sizes))

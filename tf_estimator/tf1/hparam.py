@@ -21,7 +21,7 @@ class HParams:
     def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any) -> None:
         if hparam_def is not None:
             raise ValueError('HParams from a protocol buffer are not supported: pass keyword arguments')
-        self._types: dict[str, tuple[type, bool]] = {}
+        self._hparam_types: dict[str, tuple[type, bool]] = {}  # Subclasses of programs use it.
         for name, value in kwargs.items():
             self.add_hparam(name, value)
 
@@ -32,14 +32,14 @@ class HParams:
         if isinstance(value, (list, tuple)):
             if not value:
                 raise ValueError(f'Multi-valued hyperparameters cannot be empty: {name}')
-            self._types[name] = (type(value[0]), True)
+            self._hparam_types[name] = (type(value[0]), True)
         else:
-            self._types[name] = (type(value), False)
+            self._hparam_types[name] = (type(value), False)
         setattr(self, name, value)
 
     def set_hparam(self, name: str, value: Any) -> None:
         """Changes the value; raises KeyError for an unknown name, ValueError if the type differs."""
-        kind, is_list = self._types[name]
+        kind, is_list = self._hparam_types[name]
         if isinstance(value, list) != is_list:
             raise ValueError(f'{name} must {"" if is_list else "not "}be a list, but is {value!r}')
         cast = [_cast(name, kind, item) for item in value] if is_list else _cast(name, kind, value)
@@ -49,7 +49,7 @@ class HParams:
         """Removes the hyper-parameter, if it exists."""
         if hasattr(self, name):
             delattr(self, name)
-            del self._types[name]
+            del self._hparam_types[name]
 
     def parse(self, values: str) -> 'HParams':
         """Sets values from text such as 'rate=0.1,sizes=[1,2],sizes[0]=3'; raises ValueError if it is wrong."""
@@ -59,9 +59,9 @@ class HParams:
             if not match:
                 raise ValueError(f'Malformed hyperparameter value: {values[position:]}')
             name, index, items, value = match.groups()
-            if name not in self._types:
+            if name not in self._hparam_types:
                 raise ValueError(f'Unknown hyperparameter: {name}')
-            kind, is_list = self._types[name]
+            kind, is_list = self._hparam_types[name]
             if items is not None:
                 found: Any = [_from_text(name, kind, item.strip()) for item in items.split(',') if item.strip()]
             else:
@@ -89,13 +89,13 @@ class HParams:
         return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
 
     def values(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._types}
+        return {name: getattr(self, name) for name in self._hparam_types}
 
     def get(self, key: str, default: Any = None) -> Any:
         """Returns the value, or the default for an unknown name; raises ValueError if the default has another type."""
-        if key not in self._types:
+        if key not in self._hparam_types:
             return default
-        kind, is_list = self._types[key]
+        kind, is_list = self._hparam_types[key]
         if default is not None:
             if is_list != isinstance(default, list):
                 raise ValueError(f'the default of {key} must {"" if is_list else "not "}be a list')
@@ -104,13 +104,13 @@ class HParams:
         return getattr(self, key)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._types
+        return key in self._hparam_types
 
     def __str__(self) -> str:
-        return str(sorted(self.values().items()))
+        return ','.join(f'{name}={value}' for name, value in self.values().items())
 
     def __repr__(self) -> str:
-        return f'HParams({self})'
+        return f'{type(self).__name__}({sorted(self.values().items())})'
 
 
 def _from_text(name, kind, text):

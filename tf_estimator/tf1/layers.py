@@ -27,7 +27,8 @@ def embed_sequence(
         raise ValueError(f'Must specify vocab size and embedding dimension when not reusing. Got {vocab_size}, {embed_dim}')
     with tf.variable_scope(scope, 'EmbedSequence', [ids], reuse=reuse):
         shape = [vocab_size, embed_dim] if vocab_size and embed_dim else None
-        table = tf.get_variable('embeddings', shape, None, initializer, regularizer, trainable)
+        collections = [tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.MODEL_VARIABLES]
+        table = tf.get_variable('embeddings', shape, None, initializer, regularizer, trainable, collections)
         return tf.nn.embedding_lookup(table, ids)
 
 
@@ -59,8 +60,10 @@ def weighted_sparse_column(sparse_id_column, weight_column_name, dtype=tf.float3
     return _columns.weighted_categorical_column(sparse_id_column, weight_column_name, dtype)
 
 
-def embedding_column(sparse_id_column, dimension, *args, **options):
-    return _columns.embedding_column(sparse_id_column, dimension, *args, **options)
+def embedding_column(sparse_id_column, dimension, combiner='mean', initializer=None, *args, **options):
+    """Like tf.feature_column's, but embeddings start with a deviation of 1 / sqrt(ids), not of 1 / sqrt(dimension)."""
+    initializer = initializer or tf.truncated_normal_initializer(0.0, sparse_id_column.num_buckets**-0.5)
+    return _columns.embedding_column(sparse_id_column, dimension, combiner, initializer, *args, **options)
 
 
 def crossed_column(columns, hash_bucket_size, combiner='sum', **unused_options):

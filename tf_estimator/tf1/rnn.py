@@ -180,7 +180,7 @@ class LayerNormBasicLSTMCell(_LSTM):
     def _variables(self, input_size):
         shapes = {'kernel': ([input_size + self._num_units, 4 * self._num_units], None)}
         if not self._has_norm:
-            return shapes | {'bias': ([4 * self._num_units], tf.zeros_initializer())}
+            return shapes | {'bias': ([4 * self._num_units], None)}  # Starts like the kernel, not with zeros.
         starts = {'gamma': tf.constant_initializer(self._gain), 'beta': tf.constant_initializer(self._shift)}
         return shapes | {
             f'{name}/{part}': ([self._num_units], how) for name in (*_GATES, 'state') for part, how in starts.items()

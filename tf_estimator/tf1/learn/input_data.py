@@ -33,6 +33,20 @@ def _split_columns(rows, target_dtype, features_dtype, target_column):
     return Dataset(np.asarray(rows, features_dtype), target)
 
 
+def numpy_input_fn(x, y=None, batch_size=128, num_epochs=1, shuffle=True, queue_capacity=1000, num_threads=1):
+    """Like tf.estimator.inputs', but shuffles unless it is told not to."""
+    return tf.estimator.inputs.numpy_input_fn(x, y, batch_size, num_epochs, shuffle, queue_capacity, num_threads)
+
+
+def pandas_input_fn(
+    x, y=None, batch_size=128, num_epochs=1, shuffle=True, queue_capacity=1000, num_threads=1, target_column='target'
+):
+    """Like tf.estimator.inputs', but shuffles unless it is told not to."""
+    return tf.estimator.inputs.pandas_input_fn(
+        x, y, batch_size, num_epochs, shuffle, queue_capacity, num_threads, target_column
+    )
+
+
 def build_parsing_serving_input_fn(feature_spec, default_batch_size=None):
     """Returns a function to InputFnOps of serialized tf.train.Examples."""
 
