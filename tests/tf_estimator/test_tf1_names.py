@@ -38,6 +38,7 @@ def main(unused_argv):
     print(tf.contrib.framework.nest.is_sequence([]), sys.modules['tensorflow'].__version__[:2])
     print(importlib.import_module('tensorflow') is tf)
     print('GRUCell' in tf.contrib.rnn.__dict__, read_data_sets is input_data.read_data_sets)
+    print(tf.get_variable('sizes', ['3', 4.0]).shape)
     for statement in IMPORTS:
         try:
             exec(statement)
@@ -78,6 +79,7 @@ def test_the_programs_own_files_see_tensorflow_1_and_libraries_tensorflow_2(tmp_
         'True 2.',
         'True',
         'True True',
+        '(3, 4)',
         'ModuleNotFoundError tf.contrib.kfac: TensorFlow 2 does not have it; use the package kfac',
         f'ImportError tf.contrib.layers.nothing: {ABSENT}',
         f'AttributeError tf.nothing: {ABSENT}',

@@ -20,8 +20,11 @@ def enable(directory: str | None = None) -> None:
     """
     if isinstance(getattr(builtins.__import__, '__self__', None), Imports):
         return
+    from tf_estimator.tf1 import dimensions
+
     import tensorflow.compat.v1 as v1
 
     v1.disable_v2_behavior()
+    dimensions.mend()
     imports = Imports(TensorFlow1(v1), directory)
     builtins.__import__, importlib.import_module = imports.load, imports.load_module
