@@ -240,6 +240,22 @@ def test_attention_decodes_with_a_beam():
     assert ids.shape[0] == 2 and ids.shape[2] == 3 and ids.shape[1] <= 4
 
 
+@pytest.mark.parametrize('is_beam', [False, True])
+def test_an_embedding_function_makes_its_variables_in_the_scopes_of_tensorflow_1(is_beam):
+    def embed(ids):
+        return tf.gather(tf.get_variable('table', [IDS, IDS]), ids)
+
+    with tf.Graph().as_default():
+        with tf.variable_scope('speller'):
+            if is_beam:
+                decoder = seq2seq.BeamSearchDecoder(Chain(), embed, [0], END, tf.zeros([2, 1]), 2)
+            else:
+                decoder = seq2seq.BasicDecoder(Chain(), seq2seq.GreedyEmbeddingHelper(embed, [0], END), tf.zeros([1, 1]))
+            seq2seq.dynamic_decode(decoder, maximum_iterations=2)
+        names = [variable.op.name for variable in tf.global_variables()]
+    assert names == ['speller/table', 'speller/decoder/table']  # Before the first step, and in the others.
+
+
 def test_trees_of_lists_become_sequences():
     ids, parents = [[[1, 2]], [[3, 4]], [[5, 6]]], [[[0, 0]], [[1, 0]], [[0, 1]]]  # [time, batch, beam].
     with tf.Graph().as_default():

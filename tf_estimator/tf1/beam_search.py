@@ -84,9 +84,11 @@ class BeamSearchDecoder(Decoder):
         if coverage_penalty_weight:
             raise ValueError('coverage_penalty_weight is not supported')
         self._cell, self._output_layer, self._beam_width = cell, output_layer, beam_width
-        self._embed = embedding_function(embedding)
-        self._start, self._end = tf.cast(start_tokens, tf.int32), tf.cast(end_token, tf.int32)
-        self._batch_size, self._length_weight = tf.size(self._start), length_penalty_weight
+        self._embedding_fn = embedding_function(embedding)
+        start, self._end = tf.cast(start_tokens, tf.int32), tf.cast(end_token, tf.int32)
+        # Here, and only once, as in TensorFlow 1: the function may make a variable in the scope.
+        self._start_inputs = self._embedding_fn(tf.tile(start[:, None], [1, beam_width]))
+        self._batch_size, self._length_weight = tf.size(start), length_penalty_weight
         self._initial_state = tf.nest.map_structure(self._to_beams, initial_state)
         self._reorders = reorder_tensor_arrays
 
@@ -122,12 +124,11 @@ class BeamSearchDecoder(Decoder):
     def initialize(self, name=None):
         shape = tf.stack([self._batch_size, self._beam_width])
         finished = tf.fill(shape, False)
-        tokens = tf.tile(self._start[:, None], [1, self._beam_width])
         # All beams are the same at first: only one counts.
         log_probs = tf.tile(tf.one_hot([0], self._beam_width, 0.0, -float('inf')), [self._batch_size, 1])
         lengths = tf.zeros(shape, tf.int64)
         state = BeamSearchDecoderState(self._initial_state, log_probs, finished, lengths, ())
-        return finished, self._embed(tokens), state
+        return finished, self._start_inputs, state
 
     def step(self, time, inputs, state, name=None):
         cell_state = tf.nest.map_structure(self._to_rows, state.cell_state)
@@ -164,11 +165,7 @@ class BeamSearchDecoder(Decoder):
         state = BeamSearchDecoderState(
             tf.nest.map_structure(of_parents, cell_state), of_best(totals), finished, next_lengths, ()
         )
-        inputs = tf.cond(
-            tf.reduce_all(finished),
-            lambda: self._embed(tf.tile(self._start[:, None], [1, self._beam_width])),
-            lambda: self._embed(ids),
-        )
+        inputs = tf.cond(tf.reduce_all(finished), lambda: self._start_inputs, lambda: self._embedding_fn(ids))
         return BeamSearchDecoderOutput(best, ids, parents), state, inputs, finished
 
     def _penalty(self, lengths):

@@ -139,17 +139,17 @@ class GreedyEmbeddingHelper(Helper):
     """
 
     def __init__(self, embedding, start_tokens, end_token):
-        self._embed = embedding_function(embedding)
-        self._start, self._end = tf.cast(start_tokens, tf.int32), tf.cast(end_token, tf.int32)
-        self.batch_size = tf.size(self._start)
+        self._embedding_fn = embedding_function(embedding)
+        start, self._end = tf.cast(start_tokens, tf.int32), tf.cast(end_token, tf.int32)
+        # Here, and only once, as in TensorFlow 1: the function may make a variable in the scope.
+        self._start_inputs, self.batch_size = self._embedding_fn(start), tf.size(start)
 
     def initialize(self, name=None):
-        return tf.fill([self.batch_size], False), self._embed(self._start)
+        return tf.fill([self.batch_size], False), self._start_inputs
 
     def next_inputs(self, time, outputs, state, sample_ids, name=None):
         finished = tf.equal(sample_ids, self._end)
-        start = self._embed(self._start)
-        inputs = tf.cond(tf.reduce_all(finished), lambda: start, lambda: self._embed(sample_ids))
+        inputs = tf.cond(tf.reduce_all(finished), lambda: self._start_inputs, lambda: self._embedding_fn(sample_ids))
         return finished, inputs, state
 
 
