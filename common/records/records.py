@@ -125,7 +125,7 @@ def index(directory: str, files: Mapping[str, Sequence[str]]) -> None:
     """Describes TFRecord files written by others, anywhere: `read(directory, split)` then reads them like its own.
 
     They are read once, to verify their records' checksums. Files compressed with GZIP or ZLIB are decompressed to the
-    directory, under their names without .gz. Does nothing if the directory has been written.
+    directory. Does nothing if the directory has been written.
 
     Args:
       directory: created if it does not exist.

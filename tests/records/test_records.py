@@ -1,6 +1,7 @@
 """TFRecord files and their manifest: conversion, verification, reading, and inspection from the command line."""
 
 import contextlib
+import gzip
 import io
 import json
 import os
@@ -424,3 +425,14 @@ def test_files_elsewhere_are_described_once_read_file_by_file_and_never_changed(
         read(elsewhere)
     write(elsewhere)
     assert sorted(path.name for path in directory.iterdir()) == ['index', *NAMES]
+
+
+def test_compressed_files_of_the_same_name_have_copies_of_their_own(tmp_path):
+    files = {}
+    for split, number in (('train', 1), ('eval', 2)):
+        path = tmp_path / split / 'part.tfrecord.gz'
+        path.parent.mkdir()
+        path.write_bytes(gzip.compress(record(records.encode({'id': number}))))
+        files[split] = [str(path)]
+    records.index(str(tmp_path / 'index'), files)
+    assert [read_ids(tmp_path / 'index', split) for split in files] == [[1], [2]]
