@@ -78,10 +78,10 @@ def prepare(data_dir: str, params: HParams) -> None:
     if not records.is_written(directory):
         tf.logging.info('Converting the pictures to %s', directory)
         tf.io.gfile.makedirs(directory)
+        for path, reason in folders.unmatched.items():
+            unreadable.add(os.path.join(folders.root, path), reason)
         splits = {name: Pictures(folders, name, unreadable, dark) for name in folders.splits}
         records.write(directory, splits, fingerprint=os.path.basename(directory))
-    for path, reason in folders.unmatched.items():
-        unreadable.add(os.path.join(folders.root, path), reason)
     total = sum(map(len, folders.splits.values())) + len(folders.unmatched)
     _check_unreadable(unreadable, params, total, folders.has_masks)
     for split, names in folders.unlabeled.items():

@@ -167,7 +167,10 @@ def test_a_few_pictures_without_a_sound_mask_are_skipped_and_counted_and_many_ar
     few(root)
     add(root, 'small', numbers(1))
     save(root / 'masks/small.png', Image.new('L', (SIDE, 3)))
-    found = prepare(root, 'max_bad_share=0.2')
+    for _ in range(2):
+        found = prepare(root, 'max_bad_share=0.2')
+    (listed,) = (root.parent / 'data').rglob('unreadable.txt')
+    assert len(listed.read_text().splitlines()) == 4
     assert len(found.read('train')) + len(found.read('eval')) == 20
     assert '4 of 24 pictures are unreadable or have no sound mask, listed in' in caplog.text
     assert 'lonely0.png: has no mask masks/lonely0.png' in caplog.text and 'masks/alone.png: has no picture' in caplog.text
