@@ -126,7 +126,11 @@ def _scan(params):
 def _scanned(root, train_split, eval_share, folds, fold):
     """Returns the ClassFolders, cached within a run."""
     arguments = root, images.SUFFIXES, train_split, eval_share, folds, fold
-    return mask_folders.scan(*arguments) or class_folders.scan(*arguments)
+    found = mask_folders.scan(*arguments) or class_folders.scan(*arguments)
+    if train_split not in found.splits:
+        splits = ', '.join(found.splits)
+        raise UsageError(f'{root}: has no split {train_split} to train on: name one with --hparams=train_split: {splits}')
+    return found
 
 
 def _masks(data_dir, params, folders):
