@@ -87,7 +87,7 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
     """Yields the group of each window of a split, the times that it forecasts, and the baselines."""
     del data_dir
     columns = params.metadata['columns']
-    found = series_rows.read(open_table(params.table_file), columns, params.missing)
+    found = series_rows.read(_open(params.table_file, params), columns, params.missing)
     cut = series_windows.find_cut(found, params)
     windows = series_windows.all_windows(found, params, params.metadata['season_length'])
     windows = series_windows.split_windows(windows, cut)[split]
@@ -99,13 +99,13 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'group', 'time': the next times}, record) for the last window of each group; an error if it has too few rows."""
-    for fields, window in _last(open_table(path), params):
+    for fields, window in _last(_open(path, params), params):
         yield fields, window if isinstance(window, RunError) else records.encode(window)
 
 
 def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'group', 'time'}, record) for each window with a future, of groups with enough rows."""
-    table = open_table(path)
+    table = _open(path, params)
     columns, found, step = _known(table, params)
     series_windows.check_lengths(path, found, params)
     windows = series_windows.all_windows(found, params, params.metadata['season_length'])
@@ -164,6 +164,10 @@ def _last(table, params):
         else:
             has = f'{series_rows.label(columns, group)}{len(series.times)} rows, but window={params.window} requires as many'
             yield _fields(columns, group, []), RunError(f'{table.path}: {has}: give more of its past')
+
+
+def _open(path, params):
+    return open_table(path, {column['name'] for column in params.metadata['columns']})
 
 
 def _known(table, params):

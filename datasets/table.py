@@ -229,7 +229,7 @@ def _described(params, schema):
     """Returns {file: table} of the splits, their metadata and its summary."""
     files = _files(params)
     trained = files.find(params.train_split)
-    named = {*names_in(params.target), *by_name(schema.roles), *schema.given}
+    named = {*names_in(params.target), *by_name(schema.roles), *schema.given, params.group, params.get('image_column', '')}
     opened = {file: open_table(file.path, named) for file in files.files}
     tables = {file: table for file, table in opened.items() if _is_split(file, table, opened[trained])}
     images = [picture_column.find(opened[trained], params.image_column, params.image_dir)] if 'image_column' in params else []

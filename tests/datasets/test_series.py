@@ -2,6 +2,7 @@
 
 import datetime
 import logging
+import unicodedata
 
 import numpy as np
 import pyarrow as pa
@@ -262,6 +263,13 @@ def test_the_next_times_of_each_group_are_forecast_from_files_and_rows(prepared,
         series.take_rows(found.params, frame[:2])
     with pytest.raises(UsageError, match='the rows: has no column y, which a forecast requires'):
         series.take_rows(found.params, frame.select(['date', 'g']))
+
+
+def test_a_target_with_accents_apart_is_found_in_files_to_forecast_from(prepared, tmp_path):
+    found = prepared(table(DATES, VALUES, names=('date', unicodedata.normalize('NFD', 'Verkäufe'))), target='Verkäufe')
+    assert len(found.places('eval')) == len(found.read('eval')[1]['label'])
+    assert found.predict(tmp_path / 'a.csv')[0]['past'].shape == (1, 3, 1)
+    assert found.read_labeled(tmp_path / 'a.csv')[0]
 
 
 def test_numbers_of_programs_are_read_as_such_whatever_the_file_for_training_has(prepared, tmp_path):
