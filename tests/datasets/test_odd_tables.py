@@ -123,7 +123,7 @@ def test_arrow_streams_are_read_and_columns_of_one_name_or_of_bytes_are_refused(
     pyarrow.parquet.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ['x', 'x']), path)
     assert 'a.arrow: the file names two columns x: rename one' in failed(open_table, path)
     pyarrow.parquet.write_table(pa.table({'x': [1], 'photo': [b'\xff\xd8']}), path)
-    assert 'a.arrow: the column photo has bytes that are no text: write the file without it' in failed(cells, path)
+    assert 'a.arrow: the column photo has bytes that are no text: leave it out' in failed(cells, path)
 
 
 def test_row_numbers_that_pandas_writes_to_parquet_are_ignored(prepare):

@@ -272,6 +272,17 @@ def test_a_target_with_accents_apart_is_found_in_files_to_forecast_from(prepared
     assert found.read_labeled(tmp_path / 'a.csv')[0]
 
 
+def test_rows_that_cannot_be_read_are_one_line(prepared):
+    found = prepared(table(DATES, VALUES))
+    for rows, message in (
+        (pa.table([DATES, VALUES, VALUES], names=['date', 'y', 'y']), 'the rows: the table names two columns y: rename one'),
+        ({'date': [b'\xff'], 'y': [1]}, 'the rows: the column date has bytes that are no text: leave it out'),
+        ({'date': DATES[:1], 'y': [2**70]}, 'the rows cannot be read: '),
+    ):
+        with pytest.raises(RunError, match=f'^{message}'):
+            series.take_rows(found.params, rows)
+
+
 def test_numbers_of_programs_are_read_as_such_whatever_the_file_for_training_has(prepared, tmp_path):
     found = prepared(table(DATES, [f'"1.{i:03},{i % 7}"' for i in range(40)]))
     assert found.metadata['columns'][1]['style']['decimal'] == 'comma'
