@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common import assets
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.own_data import examples
+from estimator_trainer.common.own_data import conversions, examples
 from estimator_trainer.common.own_data.blocks import Block
 from estimator_trainer.common.own_data.cells import missing_values, to_days
 from estimator_trainer.common.own_data.columns import ColumnProfile, Settings, kind_of
@@ -977,6 +977,14 @@ def test_warnings_of_a_conversion_are_said_again_when_it_is_used_again(tmp_path,
     assert [
         any(text in line for line in said[0]) for text in ('read as numbers', "'n/v' is not a number", 'rows are skipped')
     ] == 3 * [True]
+
+
+def test_a_process_whose_data_another_one_converts_meanwhile_keeps_the_warnings_of_both(tmp_path, caplog):
+    for texts in (['of columns', 'of rows'], ['of columns']):
+        conversions.once(str(tmp_path / 'warnings.json'), False, lambda texts=texts: [*map(tf.logging.warning, texts)])
+    caplog.clear()
+    conversions.once(str(tmp_path / 'warnings.json'), True, lambda: None)
+    assert caplog.messages == ['of columns', 'of rows']
 
 
 def test_csv_is_another_name_of_table(splits, tmp_path):
