@@ -18,7 +18,7 @@ ELSEWHERE: Mapping[str, str] = types.MappingProxyType(
         **dict.fromkeys(['bs', 'batch', 'train_batch_size', 'per_device_train_batch_size'], 'batch_size'),
         **dict.fromkeys(['test_batch_size', 'val_batch_size', 'per_device_eval_batch_size'], 'eval_batch_size'),
         **dict.fromkeys(['opt', 'optim'], 'optimizer'),
-        **dict.fromkeys(['class_weight', 'weights'], 'class_weights'),
+        'class_weight': 'class_weights',
         **dict.fromkeys(['oversampling', 'balance', 'resample'], 'oversample'),
         **dict.fromkeys(['threshold', 'cutoff'], 'decision_threshold'),
         **dict.fromkeys(['swa', 'swa_epoch_start'], 'swa_start'),
