@@ -205,15 +205,13 @@ def _path(data_dir, params, schema):
 def _is_read_otherwise(data_dir, params, schema):
     """Whether a schema leads to other kinds of columns than those that the model of the metadata learned."""
     directory = _path(data_dir, params, schema)
+    if records.is_written(directory):
+        return schema_of(read_metadata(directory)) != schema_of(params.metadata)
     try:
-        if records.is_written(directory):
-            facts = read_metadata(directory)
-        else:
-            with silenced():
-                facts = _described(params, schema)[1]
+        with silenced():
+            return schema_of(_described(params, schema)[1]) != schema_of(params.metadata)
     except (UsageError, RunError):
         return True
-    return schema_of(facts) != schema_of(params.metadata)
 
 
 def _is_split(file, table, trained):

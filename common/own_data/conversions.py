@@ -37,7 +37,7 @@ def convert_once(directory: str, source: str, convert: Callable[[], Converted]) 
 
 def read_metadata(directory: str) -> dict[str, Any]:
     """Returns the metadata in the directory of a conversion."""
-    return read_json(os.path.join(directory, 'metadata.json'))
+    return records.read_facts(os.path.join(directory, 'metadata.json'))
 
 
 def read_summary(directory: str) -> str:

@@ -987,6 +987,15 @@ def test_a_process_whose_data_another_one_converts_meanwhile_keeps_the_warnings_
     assert caplog.messages == ['of columns', 'of rows']
 
 
+def test_facts_about_records_that_are_gone_or_broken_are_named_with_the_cure(splits, tmp_path, prepared):
+    found = prepared(splits, 'target=kind')
+    (path,) = (tmp_path / 'data').glob('*/metadata.json')
+    for spoil, problem in ((lambda: path.write_text('{'), 'is not JSON'), (path.unlink, 'cannot be read')):
+        spoil()
+        wanted = f'{path}: {problem}.*: delete {path.parent} to convert the data again'
+        assert re.fullmatch(wanted, failed(found.source.metadata))
+
+
 def test_csv_is_another_name_of_table(splits, tmp_path):
     found = Prepared(csv, tmp_path / 'data', f'csv_file={splits}', 'target=kind')
     assert found.metadata == Prepared(dataset, tmp_path / 'data', f'table_file={splits}', 'target=kind').metadata
