@@ -277,10 +277,8 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
 
     The label of a mask is [image_size, image_size]. In PREDICT there are no labels, and only 'image' is required.
     """
-    spec, has_masks = (
-        {**stored_pictures.spec(), 'id': tf.io.FixedLenFeature([], tf.string, '')},
-        is_segmentation(params.metadata),
-    )
+    spec = {**stored_pictures.spec(), 'id': tf.io.FixedLenFeature([], tf.string, '')}
+    has_masks = is_segmentation(params.metadata)
     if mode != tf.estimator.ModeKeys.PREDICT:
         spec |= {'mask': tf.io.FixedLenFeature([], tf.string)} if has_masks else {'label': tf.io.FixedLenFeature([], tf.int64)}
     example = tf.io.parse_single_example(serialized, spec)
