@@ -221,7 +221,8 @@ def _converted(params: HParams) -> tuple[dict[str, Any], str, dict[str, Windows]
     found = series_rows.read(table, columns, params.missing)
     step = series_time.find_step([series.times for series in found.values()], columns[0]['order'])
     if step is None:
-        raise RunError(f'{path}: no series has two times: is group={params.group} the column that tells series apart?')
+        cure = f'is group={params.group} the column that tells series apart?' if params.group else 'add rows'
+        raise RunError(f'{path}: no series has two times: {cure}')
     series_rows.check_regular(table, columns, found, step)
     series_windows.check_target(path, columns, series_windows.check_lengths(path, found, params), params.window)
     cut, season = series_windows.find_cut(found, params), params.season or step.season()

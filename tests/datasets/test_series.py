@@ -169,6 +169,7 @@ def test_the_baselines_of_generated_sales_are_those_of_the_formula(tmp_path, pre
             {},
             'no series has 5 rows, as window=3 and horizon=2 require: the longest has 4: lower window',
         ),
+        (table(DATES[:1], VALUES), {}, 'no series has two times: add rows'),
         (table(DATES, VALUES), {'window': 30, 'horizon': 9}, 'no series has a window for the split train, whose forecasts end'),
         (table(DATES, VALUES) + '1,2,3\n', {}, 'line 42: 3 cells, but the header has 2: correct it'),
         ('date,y\n', {}, 'a.csv: has no rows'),
