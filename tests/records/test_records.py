@@ -335,12 +335,13 @@ def test_shards_are_written_in_parallel_but_a_second_process_waits_and_uses_the_
 
 
 def test_files_of_an_earlier_conversion_and_of_one_that_was_killed_are_removed(tmp_path):
-    for name in ('mine.tfrecord', f'train-00000-of-00005.tfrecord.{"0" * 32}.part'):
+    for name in ('mine.part', 'mine.tfrecord', f'train-00000-of-00005.tfrecord.{"0" * 32}.part'):
         (tmp_path / name).write_text('')
     records.write(str(tmp_path), {'train': examples(40), 'eval': examples(3)}, num_shards=5)
     assert len(list(tmp_path.glob('*.tfrecord*'))) == 11
     write(tmp_path, examples(10), num_shards=2)
     assert sorted(files(tmp_path)) == ['mine.tfrecord', *(f'train-0000{i}-of-00002.tfrecord' for i in range(2))]
+    assert (tmp_path / 'mine.part').exists()
 
 
 NAMES = ['train-00000-of-00002.tfrecord', 'train-00001-of-00002.tfrecord']
