@@ -84,8 +84,8 @@ def prepare(data_dir: str, params: HParams) -> None:
         records.write(directory, splits, fingerprint=os.path.basename(directory))
     total = sum(map(len, folders.splits.values())) + len(folders.unmatched)
     _check_unreadable(unreadable, params, total, folders.has_masks)
-    for split, names in folders.unlabeled.items():
-        tf.logging.warning('%s: %s.', os.path.join(folders.root, split), _unlabeled(folders, split, names))
+    for split in folders.unlabeled:
+        tf.logging.warning('%s: the split %s %s.', folders.root, split, _unlabeled(folders, split))
     if count := len(dark.lines()):
         tf.logging.warning('%d of %d pictures, listed in %s, %s.', count, total, dark.path, _DARK)
     if folders.has_masks:
@@ -158,9 +158,11 @@ def _warn_of_few(folders, params):
         )
 
 
-def _unlabeled(folders, split, names):
-    path, lacking = os.path.join(folders.root, split), 'masks' if folders.has_masks else 'a class'
-    return f'has no folder of {lacking}, but {", ".join(names[:_MAX_LOGGED])}: predict its pictures with --input={path}'
+def _unlabeled(folders, split):
+    names = folders.unlabeled[split]
+    lacking = 'masks' if folders.has_masks else f'folder of a class, but {", ".join(names[:_MAX_LOGGED])}'
+    path = os.path.join(folders.root, names[0] if folders.has_masks else split)
+    return f'has no {lacking}: predict its pictures with --input={path}'
 
 
 def _log(folders):
@@ -225,7 +227,7 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     if params.metadata:
         _check_trained(folders, data_dir, params)
     if split in folders.unlabeled:
-        raise UsageError(f'the split {split} {_unlabeled(folders, split, folders.unlabeled[split])}')
+        raise UsageError(f'the split {split} {_unlabeled(folders, split)}')
     return records.read(_directory(data_dir, folders), folders.find_split(split, params.train_split))
 
 

@@ -98,7 +98,7 @@ def test_pictures_and_their_classes_are_converted_once_until_they_change_and_wro
     split = params(tmp_path / 'split')
     image_folder.prepare(str(tmp_path), split)
     cure = f'has no folder of a class, but unknown: predict its pictures with --input={tmp_path}/split/test'
-    assert 'WARNING  tensorflow:image_folder.py' in caplog.text and f'{tmp_path}/split/test: {cure}.' in caplog.text
+    assert 'WARNING  tensorflow:image_folder.py' in caplog.text and f'{tmp_path}/split: the split test {cure}.' in caplog.text
     assert refused(image_folder.read, 'test', str(tmp_path), split) == f'the split test {cure}'
     for changed, message in (
         ({'image_dir': ''}, '--dataset=image_folder needs a directory of pictures: give it with --hparams=image_dir=PATH'),
