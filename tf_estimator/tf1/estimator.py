@@ -2,9 +2,9 @@
 
 import copy
 import inspect
-import logging
 
 from tf_estimator.mending import around
+from tf_estimator.traps.log import warn
 
 import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import head as heads
@@ -103,7 +103,7 @@ def clip_gradients_by_norm(optimizer, clip_norm):
 
 def replicate_model_fn(model_fn, *unused_args, **unused_options):
     """Returns the model_fn: the model runs on one device, which is said."""
-    logging.getLogger('tensorflow').warning(
+    warn(
         'tf.contrib.estimator.replicate_model_fn: the model runs on one device; for several, use '
         'RunConfig(train_distribute=tf.distribute.MirroredStrategy()).'
     )
