@@ -33,7 +33,7 @@ class _TakesOptimizer:
 
 
 binary_classification_head, multi_class_head, multi_label_head, multi_head, _regression_head = (
-    type(head.__name__, (_TakesOptimizer, head), {})
+    type(head.__name__, (_TakesOptimizer, head), {'__module__': __name__})
     for head in (
         heads.binary_class_head.BinaryClassHead,
         heads.multi_class_head.MultiClassHead,
