@@ -48,6 +48,8 @@ def conv_stack(
     """
     check_data_format(data_format)
     keras_format = 'channels_first' if data_format == 'NCHW' else 'channels_last'
+    learns_on_cpu = is_training and not tf.config.list_physical_devices('GPU')
+    pools_relu = learns_on_cpu and activation is tf.nn.relu and pool_size > 1 and not batch_norm
     net = images
     for count in filters:
         net = tf.layers.conv2d(
@@ -59,14 +61,9 @@ def conv_stack(
             use_bias=not batch_norm,
             kernel_regularizer=weight_penalty(weight_decay),
         )
-        if (
-            is_training
-            and activation is tf.nn.relu
-            and pool_size > 1
-            and not batch_norm
-            and not tf.config.list_physical_devices('GPU')
-        ):
-            net = relu_max_pool(*net.op.inputs, pool_size, data_format)  # Of the layer's BiasAdd.
+        if pools_relu:
+            convolved, bias = net.op.inputs  # Of the layer's BiasAdd.
+            net = relu_max_pool(convolved, bias, pool_size, data_format)
         else:
             if batch_norm:
                 net = batch_normalization(net, is_training, data_format)
