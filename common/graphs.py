@@ -19,6 +19,19 @@ def changes_variable(op_type: str) -> bool:
     return op_type.startswith(_CHANGES) and op_type not in _NO_CHANGES
 
 
+def calls_change(op: tf.Operation) -> bool:
+    """Whether an op, such as a branch, calls a function that changes a variable."""
+    definition = subgraph([op])
+    functions = {function.signature.name: function.node_def for function in definition.library.function}
+    pending = [name for name in called_functions(op.node_def) if name in functions]
+    while pending:
+        for node in functions.pop(pending.pop(), ()):
+            if changes_variable(node.op):
+                return True
+            pending += [name for name in called_functions(node) if name in functions]
+    return False
+
+
 def search(
     start: Iterable[tf.Operation], neighbors: Callable[[tf.Operation], Iterable[tf.Operation]]
 ) -> Collection[tf.Operation]:
