@@ -48,7 +48,7 @@ class SharedGradients:
         """Within the block, a tower is built. In that of the first one, the program gets stand-ins for the means of all.
 
         Raises:
-          UsageError: the program differentiates gradients, or in a branch or loop.
+          UsageError: the program differentiates gradients, or in a branch, loop or tf.function.
         """
         with _replacing(functools.partial(self._replace, number)):
             yield
@@ -76,10 +76,16 @@ class SharedGradients:
     def check(self, train_op: tf.Operation | tf.Tensor, batch: Any, parts: str) -> None:
         """Raises UsageError if a training step changes weights by other values that depend on the batch than gradients.
 
+        Those that a SyncReplicasOptimizer changes in a thread of its own are not part of the step.
+
         Args:
           batch: a structure of tensors, those of this process.
           parts: names what divides the batch.
         """
+        if any(op.type.endswith('ConditionalAccumulator') for op in train_op.graph.get_operations()):
+            raise UsageError(
+                f'{self._source} has a SyncReplicasOptimizer, which excludes {parts}: use the optimizer that it wraps'
+            )
         given = {tensor.op for tensor in tf.nest.flatten(batch) if tensor is not None}
         trainable = {variable.op.name for variable in tf.trainable_variables()}
         changes = [(op, _changed(op, trainable)) for op in ancestors([train_op])]
@@ -117,7 +123,7 @@ class SharedGradients:
         graph = tf.get_default_graph()
         is_inside = isinstance(graph, func_graph.FuncGraph) or graph._get_control_flow_context() is not None
         if is_inside or not self._ops.isdisjoint(_computing(targets)):
-            what = 'in a branch or loop' if is_inside else 'of gradients of its variables'
+            what = 'in a branch, loop or tf.function' if is_inside else 'of gradients of its variables'
             raise UsageError(f'{self._source} computes gradients {what}, which excludes towers and clusters')
 
 

@@ -4,6 +4,7 @@ import contextlib
 
 import numpy as np
 import pytest
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
@@ -294,6 +295,21 @@ def skipped(loss):
     return tf.cond(loss > 0.1, lambda: sgd().apply_gradients(gradients, tf.train.get_global_step()), tf.no_op)
 
 
+def in_a_function(loss):
+    @tf2.function
+    def gradient():
+        (variable,) = tf.trainable_variables()
+        with tf.GradientTape() as tape:
+            squares = tf.reduce_sum(variable**2)
+        return tape.gradient(squares, variable)
+
+    return gradient()
+
+
+def replicated(loss):
+    return tf.train.SyncReplicasOptimizer(sgd(), 1).minimize(loss, tf.train.get_global_step())
+
+
 def normalized_in_a_branch(x):
     mean = tf.get_variable('mean', [3], initializer=tf.zeros_initializer(), trainable=False, use_resource=True)
 
@@ -320,7 +336,9 @@ def other_variables(x):
     'call, message',
     [
         (program(penalized), 'computes gradients of gradients of its variables, which excludes towers and clusters'),
-        (program(in_a_branch), 'computes gradients in a branch or loop, which excludes'),
+        (program(in_a_branch), 'computes gradients in a branch, loop or tf.function, which excludes'),
+        (program(in_a_function), 'computes gradients in a branch, loop or tf.function, which excludes'),
+        (program(replicated), 'It has a SyncReplicasOptimizer, which excludes --num_towers=2: use the optimizer that it wraps'),
         (program(without_gradients), 'It changes weights by other values than gradients of variables'),
         (program(scaled), 'It changes weights by other values than gradients'),
         (
