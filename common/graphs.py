@@ -1,6 +1,6 @@
 """TensorFlow graphs: searches, and functions exempt from AutoGraph."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import tensorflow.compat.v1 as tf
 
@@ -19,16 +19,21 @@ def changes_variable(op_type: str) -> bool:
     return op_type.startswith(_CHANGES) and op_type not in _NO_CHANGES
 
 
-def calls_change(op: tf.Operation) -> bool:
-    """Whether an op, such as a branch, calls a function that changes a variable."""
-    definition = subgraph([op])
-    functions = {function.signature.name: function.node_def for function in definition.library.function}
-    pending = [name for name in called_functions(op.node_def) if name in functions]
+def function_bodies(graph: tf.Graph) -> Mapping[str, Collection[tf.NodeDef]]:
+    """Returns the nodes of the functions of a graph, by name."""
+    return {function.signature.name: function.node_def for function in graph.as_graph_def().library.function}
+
+
+def calls_change(op: tf.Operation, bodies: Mapping[str, Collection[tf.NodeDef]]) -> bool:
+    """Whether an op, such as a branch, calls a function that changes a variable; bodies are those of its graph."""
+    pending, seen = [op.node_def], set[str]()
     while pending:
-        for node in functions.pop(pending.pop(), ()):
-            if changes_variable(node.op):
-                return True
-            pending += [name for name in called_functions(node) if name in functions]
+        called = {*called_functions(pending.pop())} & bodies.keys() - seen
+        seen |= called
+        nodes = [node for name in called for node in bodies[name]]
+        if any(changes_variable(node.op) for node in nodes):
+            return True
+        pending += nodes
     return False
 
 

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.ops import variable_scope
 
 from estimator_trainer.common.errors import UsageError, listed
-from estimator_trainer.common.graphs import ancestors, calls_change, changes_variable
+from estimator_trainer.common.graphs import ancestors, calls_change, changes_variable, function_bodies
 from estimator_trainer.common.plugins.traceback_filter import in_a_line
 from estimator_trainer.common.training.parallel import shape_of, split
 from estimator_trainer.common.training.shared_gradients import SharedGradients
@@ -100,11 +100,13 @@ def build(
         first = first or _own_collections()
         _reset(before)
     _reset(first)
+    bodies = function_bodies(graph)
+    of_first = {place: op for op, place in _changes(towers[0], bodies).items()}
     for ops in towers[1:]:
-        _replace_changes(ops, towers[0])
+        _replace_changes(ops, _changes(ops, bodies), of_first)
     gradients.connect()
     spec = specs[0]._replace(loss=gradients.mean([spec.loss for spec in specs]))
-    _check_changes(source, spec, {op for ops in towers[1:] for op in ops})
+    _check_changes(source, spec, {op for ops in towers[1:] for op in ops}, bodies)
     return spec, gradients, towers[0]
 
 
@@ -120,14 +122,15 @@ def _reset(kept):
         tf.get_collection_ref(name)[:] = kept.get(name, ())
 
 
-def _replace_changes(ops, first):
+def _replace_changes(ops, own, of_first):
     """Makes the ops of a tower wait for the first tower's changes of variables in place of its own, so that these do not run.
 
     Args:
-      ops, first: the ops of this tower, and of the first.
+      ops: of the tower.
+      own: its changes, {op: place}.
+      of_first: those of the first tower, {place: op}.
     """
-    tower, own = {*ops}, _changes(ops)
-    of_first = {place: op for op, place in _changes(first).items()}
+    tower = {*ops}
 
     def instead(waiting, op):
         if op in own:
@@ -147,7 +150,7 @@ def _replace_changes(ops, first):
             op._add_control_inputs(list(dict.fromkeys(waited)))
 
 
-def _changes(ops):
+def _changes(ops, bodies):
     """Returns {op: place} of those that change variables: of the first tower and others, the same change has the same place.
 
     Those that set a new variable precede others, so that places count from the end.
@@ -155,27 +158,27 @@ def _changes(ops):
     places: dict[tf.Operation, Any] = {}
     counts: collections.Counter = collections.Counter()
     for op in reversed(ops):
-        if changed := _changed(op):
+        if changed := _changed(op, bodies):
             counts[op.type, changed] += 1
             places[op] = op.type, changed, counts[op.type, changed]
     return places
 
 
-def _changed(op):
+def _changed(op, bodies):
     """Returns the names of the variables that an op changes, or may change by way of a function."""
     if changes_variable(op.type):
         return (op.inputs[0].op.name,)
     handles = tuple(tensor.op.name for tensor in op.inputs if tensor.dtype == tf.resource)
-    return handles if handles and op.type in _CALLS and calls_change(op) else ()
+    return handles if handles and op.type in _CALLS and calls_change(op, bodies) else ()
 
 
-def _check_changes(source, spec, ops):
+def _check_changes(source, spec, ops, bodies):
     """Raises UsageError if a step needs changes of variables among ops, those of all towers but the first."""
-    names = {name for op in ancestors([spec.train_op, spec.loss]) if op in ops for name in _changed(op)}
+    names = {name for op in ancestors([spec.train_op, spec.loss]) if op in ops for name in _changed(op, bodies)}
     if names:
         raise UsageError(
-            f'{source} computes its loss by a branch, loop or function that changes {listed(sorted(names), 3)}, which excludes '
-            'towers: omit --num_towers and --num_gpus'
+            f'{source} computes its loss by a branch, loop or function that changes one of {listed(sorted(names), 3)}, which '
+            'excludes towers: omit --num_towers and --num_gpus'
         )
 
 

@@ -15,7 +15,7 @@ from tensorflow.python.framework import func_graph
 from tensorflow.python.ops import gradients_util
 
 from estimator_trainer.common.errors import UsageError, listed
-from estimator_trainer.common.graphs import ancestors, calls_change, changes_variable, search
+from estimator_trainer.common.graphs import ancestors, calls_change, changes_variable, function_bodies, search
 
 Gradient = Any  # A tf.Tensor or tf.IndexedSlices.
 
@@ -59,15 +59,15 @@ class SharedGradients:
         Raises:
           UsageError: the towers compute different gradients.
         """
-        names = [[call.names for call in calls] for calls in self._calls]
-        if any(others != names[0] for others in names):
+        kinds = [[(call.names, [*map(_kind, call.gradients)]) for call in calls] for calls in self._calls]
+        if any(others != kinds[0] for others in kinds):
             raise UsageError(f'{self._source} must compute the same gradients each time it is called')
         for calls in zip(*self._calls):
-            means = [_mean(parts, self._weights) for parts in zip(*(call.gradients for call in calls))]
-            shared = iter(self._over_tasks([mean for mean in means if mean is not None]))
-            for stand_in in calls[0].stand_ins:
-                if stand_in is not None:
-                    _connect(stand_in, next(shared))
+            towers = [[gradient for gradient in call.gradients if gradient is not None] for call in calls]
+            means = [_mean(parts, self._weights) for parts in zip(*towers)]
+            stand_ins = [stand_in for stand_in in calls[0].stand_ins if stand_in is not None]
+            for stand_in, mean in zip(stand_ins, self._over_tasks(means) if means else (), strict=True):
+                _connect(stand_in, mean)
 
     def mean(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns the mean over the towers, with a value for each."""
@@ -88,7 +88,8 @@ class SharedGradients:
             )
         given = {tensor.op for tensor in tf.nest.flatten(batch) if tensor is not None}
         trainable = {variable.op.name for variable in tf.trainable_variables()}
-        changes = [(op, _changed(op, trainable)) for op in ancestors([train_op])]
+        bodies = function_bodies(train_op.graph)
+        changes = [(op, _changed(op, trainable, bodies)) for op in ancestors([train_op])]
         others = sorted({name for op, names in changes if names and self._depends(op, given) for name in names})
         if others or not self._shared:
             what = f'changes {listed(others, 3)} by other values than' if others else 'has no'
@@ -150,28 +151,31 @@ def _connect(stand_in, gradient):
         tensor.op._update_input(0, value)
 
 
+def _kind(gradient):
+    return None if gradient is None else isinstance(gradient, tf.IndexedSlices)
+
+
 def _mean(parts, weights):
-    """Returns the weighted mean of tensors, tf.IndexedSlices or None, which is 0; a part of weight 0 may be NaN."""
-    pairs = [(part, weight) for part, weight in zip(parts, weights) if part is not None]
-    if not pairs or len(weights) == 1:
+    """Returns the weighted mean of tensors or of tf.IndexedSlices; a part of weight 0 may be NaN."""
+    if len(weights) == 1:
         return parts[0]
-    if all(isinstance(part, tf.IndexedSlices) for part, _ in pairs):
-        values = [_weighted(part.values, weight) for part, weight in pairs]
-        indices = [part.indices for part, _ in pairs]
-        return tf.IndexedSlices(tf.concat(values, 0), tf.concat(indices, 0), pairs[0][0].dense_shape)
-    return tf.add_n([_weighted(tf.convert_to_tensor(part), weight) for part, weight in pairs])
+    if isinstance(parts[0], tf.IndexedSlices):
+        values = [_weighted(part.values, weight) for part, weight in zip(parts, weights)]
+        indices = [part.indices for part in parts]
+        return tf.IndexedSlices(tf.concat(values, 0), tf.concat(indices, 0), parts[0].dense_shape)
+    return tf.add_n([_weighted(part, weight) for part, weight in zip(parts, weights)])
 
 
 def _weighted(value, weight):
     return tf.math.multiply_no_nan(value, tf.cast(weight, value.dtype))
 
 
-def _changed(op, names):
+def _changed(op, names, bodies):
     """Returns which of these variables an op changes, by name."""
     if changes_variable(op.type):
         return names & {tensor.op.name for tensor in op.inputs[:1]}
     handles = names & {tensor.op.name for tensor in op.inputs if tensor.dtype == tf.resource} if op.type == 'If' else set()
-    return handles if handles and calls_change(op) else set()
+    return handles if handles and calls_change(op, bodies) else set()
 
 
 def _is_variable(source):

@@ -328,6 +328,11 @@ def kept_layers(x):
     return kept[0](x)[:, 0]
 
 
+def unused(x):
+    weights = tf.get_variable('unused', [], initializer=tf.zeros_initializer(), use_resource=True)
+    return predict(x) + (weights if 'tower_1' in tf.get_default_graph().get_name_scope() else 0.0)
+
+
 def other_variables(x):
     return predict(x) + (tf.Variable(0.0) if 'tower_1' in tf.get_default_graph().get_name_scope() else 0.0)
 
@@ -343,13 +348,14 @@ def other_variables(x):
         (program(scaled), 'It changes weights by other values than gradients'),
         (
             program(by_minimize, normalized_in_a_branch),
-            'It computes its loss by a branch, loop or function that changes mean, which excludes towers: omit --num_towers',
+            'It computes its loss by a branch, loop or function that changes one of mean, which excludes towers: omit',
         ),
         (program(skipped), 'It changes weights by other values than gradients'),
         (
             program(by_minimize, kept_layers),
             'its layers, each time it is called: tower 1 raises ValueError: No variables to optimize.',
         ),
+        (program(by_minimize, unused), 'It must compute the same gradients each time it is called'),
         (program(by_minimize, other_variables), 'each time it is called: Variable is new in tower 1'),
     ],
 )
