@@ -150,6 +150,7 @@ def test_row_numbers_that_pandas_writes_to_parquet_are_ignored(prepare):
             "years of two digits are read as 1969 to 2068, such as '2/2/24' in line 3 as",
         ),
         (lambda i: f'{i % 28 + 1}.{i % 12 + 1:02}.{2020 + i % 3}', ''),
+        (lambda i: f'{i}.5 €', "the cells are read as numbers, such as '1.5 €' in line 3 as 1.5"),
     ],
 )
 def test_what_may_be_missing_or_codes_causes_a_warning(prepare, function, warning):
