@@ -24,6 +24,10 @@ from estimator_trainer.common.paths import is_remote
 SUFFIXES = ('.csv', '.tsv', '.parquet', '.feather', '.arrow', '.jsonl', '.ndjson')
 _BATCH = 20000
 _SAMPLE = 1000  # Lines of JSON, whose keys are the columns.
+_IGNORED = {  # Types of columns; files count durations in units of their own.
+    'nested': pa.types.is_nested,
+    'durations: write how many seconds they are': pa.types.is_duration,
+}
 _HALF = re.compile(r'\\u[dD][89a-fA-F]')
 _NO_ROWS = {  # What a text is by its first line, and the cure.
     re.compile(
@@ -65,10 +69,11 @@ class _Columnar:
         with self._reading():
             schema = self._open().schema_arrow if kind == containers.PARQUET else self._open().schema
         check_distinct(path, [field.name for field in schema])
-        nested = [field.name for field in schema if pa.types.is_nested(field.type)]
-        if nested:
-            tf.logging.warning('%s: the columns %s are ignored: they are nested.', path, ', '.join(nested))
-        self.header = [field.name for field in schema if field.name not in nested]
+        ignored = {why: [field.name for field in schema if test(field.type)] for why, test in _IGNORED.items()}
+        for why, names in ignored.items():
+            if names:
+                tf.logging.warning('%s: the columns %s are ignored: they are %s.', path, ', '.join(names), why)
+        self.header = _read_in(schema)
         self.numbers: Collection[str] = _numbers_in(schema)
         if not self.header:
             raise RunError(f'{path}: has no columns')
@@ -119,8 +124,7 @@ class _Rows:
 
     def __init__(self, table: pa.Table):
         check_distinct(self.path, table.column_names, 'the table')
-        self.header = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
-        self.numbers = _numbers_in(table.schema)
+        self.header, self.numbers = _read_in(table.schema), _numbers_in(table.schema)
         self._columns = [_texts(self.path, name, table[name].combine_chunks()) for name in self.header]
 
     def blocks(self) -> Iterator[Block]:
@@ -145,10 +149,16 @@ def open_rows(rows: Any) -> Table | None:
         if isinstance(rows, dict) and rows:
             return _Rows(pa.table({str(name): pa.array(values) for name, values in rows.items()}))
         if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
-            return _Rows(pa.Table.from_pylist(rows))
+            names = dict.fromkeys(itertools.chain(*rows))  # Table.from_pylist takes those of the first row alone.
+            return _Rows(pa.table({str(name): pa.array([row.get(name) for row in rows]) for name in names}))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise RunError(f'the rows cannot be read: {" ".join(str(error).split())}') from None
     return None
+
+
+def _read_in(schema):
+    """Returns the names of the columns whose values mean the same in every file."""
+    return [field.name for field in schema if not any(test(field.type) for test in _IGNORED.values())]
 
 
 def _numbers_in(schema):
