@@ -89,7 +89,7 @@ def prepare(data_dir: str, params: HParams) -> None:
     schema, path = read_schema(params.schema, COLUMNS), _files(params).path
     if 'columns' in params.metadata and _is_read_otherwise(data_dir, params, schema):
         tf.logging.warning(
-            '%s: a new run would read some columns as other kinds; this run reads them as the model learned to.', path
+            '%s: a new run would read other columns, or some as other kinds; this run reads them as the model learned to.', path
         )
         schema = schema_of(params.metadata)
     convert_once(_path(data_dir, params, schema), path, lambda: _converted(params, schema))
