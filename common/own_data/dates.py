@@ -48,7 +48,7 @@ def read(cell: str) -> dict[str, float]:
 def has_short_year(cell: str) -> bool:
     """Whether the year of a date has two digits."""
     match = _YEAR_LAST.fullmatch(cell) or _DAY_MONTH.fullmatch(cell)
-    return bool(match) and len(match['year']) == 2
+    return match is not None and len(match['year']) == 2
 
 
 def to_date(days: float) -> datetime.date:
