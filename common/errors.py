@@ -161,7 +161,7 @@ def show(value: Any) -> str:
     if _is(value, 'tensorflow', 'Tensor', 'Variable'):
         return describe(value)
     try:
-        text = ascii(value) if isinstance(value, str) else repr(value)
+        text = repr(value)
     except Exception:  # An integer of more than 4,300 digits, or a failing __repr__.
         return describe(value)
     text = ' '.join(text.split())

@@ -65,11 +65,11 @@ def _open_locked(part):
 
 
 def remove_abandoned(part: str) -> None:
-    """Deletes a temporary file left behind by an interrupted `atomic_path`.
+    """Deletes a temporary file left behind by an interrupted `atomic_path`, whose names no other file has.
 
     Keeps it if a process is still writing it, or if that is unknown as the file system has no locks.
     """
-    if is_remote(part):
+    if is_remote(part) or not _PART.search(part):
         return
     with contextlib.suppress(FileNotFoundError, BlockingIOError):
         descriptor = os.open(part, os.O_RDWR)

@@ -1,6 +1,6 @@
 """TensorFlow graphs: searches, and functions exempt from AutoGraph."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import tensorflow.compat.v1 as tf
 
@@ -17,6 +17,24 @@ _NO_CHANGES = ('ScatterNd', 'ScatterNdNonAliasingAdd')  # They make a tensor.
 def changes_variable(op_type: str) -> bool:
     """Whether ops of a type change the variable that is their first input."""
     return op_type.startswith(_CHANGES) and op_type not in _NO_CHANGES
+
+
+def function_bodies(graph: tf.Graph) -> Mapping[str, Collection[tf.NodeDef]]:
+    """Returns the nodes of the functions of a graph, by name."""
+    return {function.signature.name: function.node_def for function in graph.as_graph_def().library.function}
+
+
+def calls_change(op: tf.Operation, bodies: Mapping[str, Collection[tf.NodeDef]]) -> bool:
+    """Whether an op, such as a branch, calls a function that changes a variable; bodies are those of its graph."""
+    pending, seen = [op.node_def], set[str]()
+    while pending:
+        called = {*called_functions(pending.pop())} & bodies.keys() - seen
+        seen |= called
+        nodes = [node for name in called for node in bodies[name]]
+        if any(changes_variable(node.op) for node in nodes):
+            return True
+        pending += nodes
+    return False
 
 
 def search(

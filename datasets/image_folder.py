@@ -78,14 +78,14 @@ def prepare(data_dir: str, params: HParams) -> None:
     if not records.is_written(directory):
         tf.logging.info('Converting the pictures to %s', directory)
         tf.io.gfile.makedirs(directory)
+        for path, reason in folders.unmatched.items():
+            unreadable.add(os.path.join(folders.root, path), reason)
         splits = {name: Pictures(folders, name, unreadable, dark) for name in folders.splits}
         records.write(directory, splits, fingerprint=os.path.basename(directory))
-    for path, reason in folders.unmatched.items():
-        unreadable.add(os.path.join(folders.root, path), reason)
     total = sum(map(len, folders.splits.values())) + len(folders.unmatched)
     _check_unreadable(unreadable, params, total, folders.has_masks)
-    for split, names in folders.unlabeled.items():
-        tf.logging.warning('%s: %s.', os.path.join(folders.root, split), _unlabeled(folders, split, names))
+    for split in folders.unlabeled:
+        tf.logging.warning('%s: the split %s %s.', folders.root, split, _unlabeled(folders, split))
     if count := len(dark.lines()):
         tf.logging.warning('%d of %d pictures, listed in %s, %s.', count, total, dark.path, _DARK)
     if folders.has_masks:
@@ -126,7 +126,11 @@ def _scan(params):
 def _scanned(root, train_split, eval_share, folds, fold):
     """Returns the ClassFolders, cached within a run."""
     arguments = root, images.SUFFIXES, train_split, eval_share, folds, fold
-    return mask_folders.scan(*arguments) or class_folders.scan(*arguments)
+    found = mask_folders.scan(*arguments) or class_folders.scan(*arguments)
+    if train_split not in found.splits:
+        splits = ', '.join(found.splits)
+        raise UsageError(f'{root}: has no split {train_split} to train on: name one with --hparams=train_split: {splits}')
+    return found
 
 
 def _masks(data_dir, params, folders):
@@ -154,9 +158,11 @@ def _warn_of_few(folders, params):
         )
 
 
-def _unlabeled(folders, split, names):
-    path, lacking = os.path.join(folders.root, split), 'masks' if folders.has_masks else 'a class'
-    return f'has no folder of {lacking}, but {", ".join(names[:_MAX_LOGGED])}: predict its pictures with --input={path}'
+def _unlabeled(folders, split):
+    names = folders.unlabeled[split]
+    lacking = 'masks' if folders.has_masks else f'folder of a class, but {", ".join(names[:_MAX_LOGGED])}'
+    path = os.path.join(folders.root, names[0] if folders.has_masks else split)
+    return f'has no {lacking}: predict its pictures with --input={path}'
 
 
 def _log(folders):
@@ -221,7 +227,7 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     if params.metadata:
         _check_trained(folders, data_dir, params)
     if split in folders.unlabeled:
-        raise UsageError(f'the split {split} {_unlabeled(folders, split, folders.unlabeled[split])}')
+        raise UsageError(f'the split {split} {_unlabeled(folders, split)}')
     return records.read(_directory(data_dir, folders), folders.find_split(split, params.train_split))
 
 
@@ -273,10 +279,8 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
 
     The label of a mask is [image_size, image_size]. In PREDICT there are no labels, and only 'image' is required.
     """
-    spec, has_masks = (
-        {**stored_pictures.spec(), 'id': tf.io.FixedLenFeature([], tf.string, '')},
-        is_segmentation(params.metadata),
-    )
+    spec = {**stored_pictures.spec(), 'id': tf.io.FixedLenFeature([], tf.string, '')}
+    has_masks = is_segmentation(params.metadata)
     if mode != tf.estimator.ModeKeys.PREDICT:
         spec |= {'mask': tf.io.FixedLenFeature([], tf.string)} if has_masks else {'label': tf.io.FixedLenFeature([], tf.int64)}
     example = tf.io.parse_single_example(serialized, spec)

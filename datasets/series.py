@@ -87,7 +87,7 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
     """Yields the group of each window of a split, the times that it forecasts, and the baselines."""
     del data_dir
     columns = params.metadata['columns']
-    found = series_rows.read(open_table(params.table_file), columns, params.missing)
+    found = series_rows.read(_open(params.table_file, params), columns, params.missing)
     cut = series_windows.find_cut(found, params)
     windows = series_windows.all_windows(found, params, params.metadata['season_length'])
     windows = series_windows.split_windows(windows, cut)[split]
@@ -99,13 +99,13 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'group', 'time': the next times}, record) for the last window of each group; an error if it has too few rows."""
-    for fields, window in _last(open_table(path), params):
+    for fields, window in _last(_open(path, params), params):
         yield fields, window if isinstance(window, RunError) else records.encode(window)
 
 
 def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'group', 'time'}, record) for each window with a future, of groups with enough rows."""
-    table = open_table(path)
+    table = _open(path, params)
     columns, found, step = _known(table, params)
     series_windows.check_lengths(path, found, params)
     windows = series_windows.all_windows(found, params, params.metadata['season_length'])
@@ -166,6 +166,10 @@ def _last(table, params):
             yield _fields(columns, group, []), RunError(f'{table.path}: {has}: give more of its past')
 
 
+def _open(path, params):
+    return open_table(path, {column['name'] for column in params.metadata['columns']})
+
+
 def _known(table, params):
     """Returns the columns, {group: Series} and the interval of rows of a trained model's kind."""
     columns, step = params.metadata['columns'], Step(**params.metadata['step'])
@@ -217,7 +221,8 @@ def _converted(params: HParams) -> tuple[dict[str, Any], str, dict[str, Windows]
     found = series_rows.read(table, columns, params.missing)
     step = series_time.find_step([series.times for series in found.values()], columns[0]['order'])
     if step is None:
-        raise RunError(f'{path}: no series has two times: is group={params.group} the column that tells series apart?')
+        cure = f'is group={params.group} the column that tells series apart?' if params.group else 'add rows'
+        raise RunError(f'{path}: no series has two times: {cure}')
     series_rows.check_regular(table, columns, found, step)
     series_windows.check_target(path, columns, series_windows.check_lengths(path, found, params), params.window)
     cut, season = series_windows.find_cut(found, params), params.season or step.season()

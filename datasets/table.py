@@ -89,7 +89,7 @@ def prepare(data_dir: str, params: HParams) -> None:
     schema, path = read_schema(params.schema, COLUMNS), _files(params).path
     if 'columns' in params.metadata and _is_read_otherwise(data_dir, params, schema):
         tf.logging.warning(
-            '%s: a new run would read some columns as other kinds; this run reads them as the model learned to.', path
+            '%s: a new run would read other columns, or some as other kinds; this run reads them as the model learned to.', path
         )
         schema = schema_of(params.metadata)
     convert_once(_path(data_dir, params, schema), path, lambda: _converted(params, schema))
@@ -205,15 +205,13 @@ def _path(data_dir, params, schema):
 def _is_read_otherwise(data_dir, params, schema):
     """Whether a schema leads to other kinds of columns than those that the model of the metadata learned."""
     directory = _path(data_dir, params, schema)
+    if records.is_written(directory):
+        return schema_of(read_metadata(directory)) != schema_of(params.metadata)
     try:
-        if records.is_written(directory):
-            facts = read_metadata(directory)
-        else:
-            with silenced():
-                facts = _described(params, schema)[1]
+        with silenced():
+            return schema_of(_described(params, schema)[1]) != schema_of(params.metadata)
     except (UsageError, RunError):
         return True
-    return schema_of(facts) != schema_of(params.metadata)
 
 
 def _is_split(file, table, trained):
@@ -229,7 +227,7 @@ def _described(params, schema):
     """Returns {file: table} of the splits, their metadata and its summary."""
     files = _files(params)
     trained = files.find(params.train_split)
-    named = {*names_in(params.target), *by_name(schema.roles), *schema.given}
+    named = {*names_in(params.target), *by_name(schema.roles), *schema.given, params.group, params.get('image_column', '')}
     opened = {file: open_table(file.path, named) for file in files.files}
     tables = {file: table for file, table in opened.items() if _is_split(file, table, opened[trained])}
     images = [picture_column.find(opened[trained], params.image_column, params.image_dir)] if 'image_column' in params else []

@@ -108,10 +108,8 @@ def add_metadata(params: HParams, metadata: Mapping[str, Any]) -> HParams:
     found = {key: value for key, value in metadata.items() if key in params}
     for key, value in found.items():
         if params[key] and params[key] != HParams({key: value})[key]:
-            cure = f'omit {key}' + (
-                ', or choose a --model for it' if key == 'task' else ''
-            )  # Which may be the model's default.
-            raise UsageError(f'--dataset={params.dataset}: the data has {key}={value}, not {params[key]}: {cure}')
+            other = ', or choose a --model for it' if key == 'task' else ''  # A model may have another default.
+            raise UsageError(f'--dataset={params.dataset}: the data has {key}={value}, not {params[key]}: omit {key}{other}')
     return HParams(apply(params, f'--dataset={params.dataset}: metadata()', found), metadata, params.batch_start)
 
 

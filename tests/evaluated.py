@@ -5,6 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.training.parallel import make_parallel
 
+REFUSES_NCHW = tf.__version__.startswith('2.15.') and not tf.config.list_physical_devices('GPU')
 CPUS = ['/cpu:0', '/cpu:1', '/cpu:2']
 
 

@@ -40,7 +40,7 @@ def _run(arguments):
     flags = [*itertools.takewhile(_FLAGS.__contains__, arguments)]
     if '--as_it_was' in flags:
         os.environ[AS_IT_WAS] = '1'  # For the processes that the program starts, too.
-    modes = runner.Modes(tf1='--tf1' in flags, exact='--exact' in flags)
+    modes = {'tf1': '--tf1' in flags, 'exact': '--exact' in flags}
     arguments = arguments[len(flags) :]
     match arguments:
         case ['-h' | '--help', *_] | ['enable' | 'disable' | 'status', '-h' | '--help']:
@@ -52,7 +52,7 @@ def _run(arguments):
         case ['-m']:
             raise CommandError('MODULE is missing: python -m tf_estimator -m MODULE ARGS...', 2)
         case ['-m', module, *rest]:
-            runner.run_module(module, rest, modes)
+            runner.run_module(module, rest, **modes)
         case ['--check', *rest]:
             _check(rest)
         case ['enable'] | ['enable', '--force']:
@@ -66,7 +66,7 @@ def _run(arguments):
         case [option, *_] if option.startswith('-') and option != '-':
             raise CommandError(f'there is no option {option}: python -m tf_estimator [-m MODULE | SCRIPT] ARGS...', 2)
         case [script, *rest]:
-            runner.run_script(script, rest, modes)
+            runner.run_script(script, rest, **modes)
 
 
 def _check(arguments):

@@ -62,23 +62,19 @@ def load_module(name, file, pathname, description):
 
 
 def load_package(name, path):
-    """Loads the package in a directory."""
     file = os.path.join(path, '__init__.py')
     return _load(name, file, SourceFileLoader(name, file), [path])
 
 
 def load_source(name, pathname, file=None):
-    """Loads a module from its source."""
     return _load(name, pathname, SourceFileLoader(name, pathname))
 
 
 def load_compiled(name, pathname, file=None):
-    """Loads a module from its bytecode."""
     return _load(name, pathname, SourcelessFileLoader(name, pathname))
 
 
 def load_dynamic(name, path, file=None):
-    """Loads a module from a shared library."""
     return _load(name, path, ExtensionFileLoader(name, path))
 
 

@@ -12,6 +12,12 @@ from tf_estimator.requirements import CURE
 
 OLD_PATH = 'tensorflow.python.estimator'  # Location of its modules before the package tensorflow-estimator.
 _API = 'tensorflow_estimator.python.estimator.api._{}.estimator'
+# {name of an API: the module behind it}
+APIS = {
+    'tensorflow.estimator': _API.format('v2'),
+    'tensorflow.compat.v1.estimator': _API.format('v1'),
+    'tensorflow.compat.v2.estimator': _API.format('v2'),
+}
 COORDINATED = 'tensorflow.python.distribute.estimator_training'
 _TPU_MODULES = ('tpu_embedding', 'tpu_embedding_gradient', 'session_support')
 _TPU_SYMBOLS = ('AdagradParameters', 'AdamParameters', 'FtrlParameters', 'StochasticGradientDescentParameters')
@@ -37,12 +43,7 @@ def restore(tf: types.ModuleType) -> None:
 
 def name_apis() -> None:
     """Makes an import of `tensorflow.estimator` or `tensorflow.compat.v1.estimator`, by that name, give the mended API."""
-    names = {
-        'tensorflow.estimator': _API.format('v2'),
-        'tensorflow.compat.v1.estimator': _API.format('v1'),
-        'tensorflow.compat.v2.estimator': _API.format('v2'),
-    }
-    sys.meta_path.insert(0, Aliases(names))  # Before TensorFlow's finder, which would load a file of theirs again.
+    sys.meta_path.insert(0, Aliases(APIS))  # Before TensorFlow's finder, which would load a file of theirs again.
 
 
 def _load_keras(tf: types.ModuleType) -> None:

@@ -7,50 +7,33 @@ import re
 import runpy
 import sys
 import types
-from typing import Any, NamedTuple
+from typing import Any
 
 import tf_estimator
 from tf_estimator.errors import CommandError
 
 
-class Modes(NamedTuple):
-    """How a program runs.
-
-    Attributes:
-      tf1: whether `tensorflow` is TensorFlow 1 for the program.
-      exact: whether its trainings resume bit for bit.
-    """
-
-    tf1: bool = False
-    exact: bool = False
-
-
-_PLAIN = Modes()
-
-
-def run_script(script: str, arguments: list[str], modes: Modes = _PLAIN) -> None:
+def run_script(script: str, arguments: list[str], tf1: bool = False, exact: bool = False) -> None:
     """Runs a script like `python SCRIPT ARGS...`; raises CommandError if it cannot start.
 
     Args:
       script: a file of source or bytecode; a directory or zip file with a __main__.py; or '-' for stdin.
       arguments: of the script.
-      modes: how it runs.
+      tf1: whether `tensorflow` is TensorFlow 1 for the program.
+      exact: whether its trainings resume bit for bit.
     """
     if script != '-' and not os.path.exists(script):
         raise CommandError(f'{script}: no such file', 2)
     if os.path.isdir(script) and not os.path.exists(os.path.join(script, '__main__.py')):
         raise CommandError(f'{script}: is a directory without __main__.py', 2)
-    _install(modes, None if script == '-' else os.path.dirname(os.path.realpath(script)))
+    path, directory = os.path.abspath(script), os.path.dirname(os.path.realpath(script))
+    if script == '-':
+        path, directory = '<stdin>', ''
+    _install(directory, tf1, exact)
     sys.argv = [script, *arguments]
-    if script != '-' and (os.path.isdir(script) or _is_binary(script)):
+    if os.path.isdir(path) or _is_binary(path):
         runpy.run_path(script, run_name='__main__')
         return
-    if script == '-':
-        path = '<stdin>'
-        directory = ''
-    else:
-        path = os.path.abspath(script)
-        directory = os.path.dirname(os.path.realpath(script))
     if not (sys.flags.isolated or getattr(sys.flags, 'safe_path', False)):
         sys.path[0] = directory
     main = sys.modules['__main__'] = types.ModuleType('__main__')
@@ -77,13 +60,13 @@ class _ScriptLoader(importlib.machinery.SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)  # Once, as pipes cannot be read again.
 
 
-def run_module(module: str, arguments: list[str], modes: Modes = _PLAIN) -> None:
+def run_module(module: str, arguments: list[str], tf1: bool = False, exact: bool = False) -> None:
     """Runs a module, or a package's __main__, like `python -m MODULE ARGS...`; raises CommandError if there is none."""
     package = module.partition('.')[0]
     found = importlib.util.find_spec(package) if package else None
     if found is None:  # The package's modules might import TensorFlow.
         raise CommandError(f'no module named {module}', 2)
-    _install(modes, next(iter(found.submodule_search_locations or ()), None))
+    _install(next(iter(found.submodule_search_locations or ()), None), tf1, exact)
     try:
         spec = importlib.util.find_spec(module)
         if spec and spec.submodule_search_locations is not None:
@@ -98,7 +81,7 @@ def run_module(module: str, arguments: list[str], modes: Modes = _PLAIN) -> None
     runpy.run_module(module, run_name='__main__', alter_sys=True)
 
 
-def _install(modes, directory):
+def _install(directory, is_tf1, is_exact):
     try:
         tf_estimator.install()
     except ImportError as error:
@@ -106,15 +89,15 @@ def _install(modes, directory):
     from tf_estimator import dropped_names
 
     dropped_names.restore()
-    if modes.tf1:
+    if is_tf1:
         from tf_estimator import tf1
 
         tf1.enable(directory)
-    if modes.exact:
+    if is_exact:
         from tf_estimator import exact
 
         exact.enable()
-    _hide_own_frames(modes.tf1)
+    _hide_own_frames(is_tf1)
 
 
 def _is_of_tensorflow_1(error):
@@ -129,7 +112,7 @@ def _is_of_tensorflow_1(error):
     return bool(is_of_tf and missing and (missing[1] == 'contrib' or hasattr(tf.compat.v1, missing[1])))
 
 
-def _hide_own_frames(tf1):
+def _hide_own_frames(is_tf1):
     """Makes tracebacks begin with the program's first line, as without this runner; names --tf1 where it would help."""
     show = sys.excepthook
     own = (os.path.dirname(__file__) + os.sep, runpy.__file__, '<frozen runpy>', '<frozen importlib.')
@@ -138,7 +121,7 @@ def _hide_own_frames(tf1):
         while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(own):
             traceback = traceback.tb_next
         show(kind, error.with_traceback(traceback), traceback)
-        if not tf1 and _is_of_tensorflow_1(error):
+        if not is_tf1 and _is_of_tensorflow_1(error):
             print('This program is of TensorFlow 1: run it with python -m tf_estimator --tf1', file=sys.stderr)
 
     sys.excepthook = show_without

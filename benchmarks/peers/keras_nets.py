@@ -67,9 +67,9 @@ def resnet(data):
     net = layers.ReLU()(convolution(inputs, 16))
     for filters, first_stride in ((16, 1), (32, 2), (64, 2)):
         for stride in (first_stride, 1, 1):
-            shortcut = net[:, ::stride, ::stride]
+            shortcut = net
             if stride > 1:
-                shortcut = ops.pad(shortcut, [[0, 0], [0, 0], [0, 0], [0, filters // 2]])
+                shortcut = ops.pad(net[:, ::stride, ::stride], [[0, 0], [0, 0], [0, 0], [0, filters // 2]])
             net = convolution(layers.ReLU()(convolution(net, filters, stride)), filters)
             net = layers.ReLU()(layers.Add()([shortcut, net]))
     net = layers.GlobalAveragePooling2D()(net)

@@ -71,7 +71,8 @@ def take(FLAGS: flags.FlagValues, output_dir: str) -> SavedRun | None:
     alone nor needs one.
 
     Raises:
-      UsageError: hparams.json or flags.json is corrupt, or the flags are incompatible with those of the run.
+      UsageError: hparams.json or flags.json is corrupt, hparams.json alone is missing, or the flags are incompatible with those
+        of the run.
       RunError: dataset.json is corrupt.
     """
     if FLAGS.overwrite:
@@ -79,6 +80,7 @@ def take(FLAGS: flags.FlagValues, output_dir: str) -> SavedRun | None:
         return None
     schedule = SCHEDULES[FLAGS.schedule]
     if schedule.trains and not schedule.is_dry_run and is_alone(FLAGS) and not _hparams(output_dir):
+        _check_is_new(output_dir)
         tf.logging.warning(
             '%s has no run: --model=%s and --dataset=%s, the defaults, are trained there.',
             output_dir,
@@ -99,6 +101,14 @@ def take(FLAGS: flags.FlagValues, output_dir: str) -> SavedRun | None:
     check(FLAGS)
     back_to = rollback.target(output_dir, to_options(FLAGS)) if schedule.trains else None
     return run if back_to is None else dataclasses.replace(run, hparams=overrides.undone(run.hparams, back_to))
+
+
+def _check_is_new(output_dir):
+    """Raises UsageError if a directory without hparams.json has checkpoints, as one of which only these were copied."""
+    with contextlib.suppress(tf.errors.UnimplementedError):  # As in `_hparams`.
+        if checkpoints.has_checkpoint(output_dir):
+            cure = 'restore it, or give --model, --dataset and --hparams'
+            raise UsageError(f'--output_dir={output_dir}: has checkpoints, but no hparams.json: {cure}')
 
 
 def take_local_cluster(FLAGS: flags.FlagValues, output_dir: str) -> None:

@@ -43,7 +43,8 @@ class ClassFolders:
 
     Attributes:
       ignored: counts the unlisted files by kind.
-      unlabeled: the folders of files beside that of the training split whose folders are no classes: {name: their names}.
+      unlabeled: the folders of files beside that of the training split whose folders are no classes: {name: their names};
+        of pictures without masks, their own.
       unmatched: {path: reason} of the pictures without a mask, and of the masks without a picture.
     """
 

@@ -61,7 +61,7 @@ def scan(
             splits[split or 'train'], others = _pairs(root, images, masks, suffixes, ignored)
             unmatched |= others
         else:  # As in some test splits.
-            unlabeled[split] = [IMAGES]
+            unlabeled[split] = [images]
     trained = train_split if train_split in splits else 'train'
     held_out = next((name for name in class_folders.eval_names(train_split) if name in splits), None)
     if held_out:

@@ -100,6 +100,8 @@ def _find(pattern):
     try:
         # A name may contain pattern characters, such as [1].
         paths = [pattern] if tf.io.gfile.exists(pattern) else sorted(tf.io.gfile.glob(pattern))
+        if not pattern.startswith('./'):  # TensorFlow adds it to a pattern without a folder.
+            paths = [path.removeprefix('./') for path in paths]
     except UnicodeDecodeError as error:
         raise UsageError(f'--input={pattern}: the name of a file is not UTF-8: {error.object!r}') from None
     if not paths:

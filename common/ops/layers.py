@@ -6,6 +6,7 @@ import functools
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.ops.pooling import relu_max_pool
 from estimator_trainer.common.ops.random import step_seed
 
 
@@ -47,6 +48,8 @@ def conv_stack(
     """
     check_data_format(data_format)
     keras_format = 'channels_first' if data_format == 'NCHW' else 'channels_last'
+    learns_on_cpu = is_training and not tf.config.list_physical_devices('GPU')
+    pools_relu = learns_on_cpu and activation is tf.nn.relu and pool_size > 1 and not batch_norm
     net = images
     for count in filters:
         net = tf.layers.conv2d(
@@ -58,11 +61,15 @@ def conv_stack(
             use_bias=not batch_norm,
             kernel_regularizer=weight_penalty(weight_decay),
         )
-        if batch_norm:
-            net = batch_normalization(net, is_training, data_format)
-        if pool_size > 1:
-            net = tf.layers.max_pooling2d(net, pool_size, pool_size, data_format=keras_format)
-        net = activation(net) if activation else net
+        if pools_relu:
+            convolved, bias = net.op.inputs  # Of the layer's BiasAdd.
+            net = relu_max_pool(convolved, bias, pool_size, data_format)
+        else:
+            if batch_norm:
+                net = batch_normalization(net, is_training, data_format)
+            if pool_size > 1:
+                net = tf.layers.max_pooling2d(net, pool_size, pool_size, data_format=keras_format)
+            net = activation(net) if activation else net
         net = dropout(net, drop_rate, is_training)
     return net
 

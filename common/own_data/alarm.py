@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import printable
+from estimator_trainer.common.errors import in_one_line
 from estimator_trainer.common.own_data.values import MISSING, key
 
 _SHARE = 0.5  # Of the values; more unknown ones are an alarm.
@@ -50,5 +50,5 @@ def warn_of_unknown(what: str, known: Iterable[str], counts: Mapping[str, int], 
 
 
 def _show(values):
-    shown = [printable(value if len(value) <= _MAX_LENGTH else f'{value[:_MAX_LENGTH]}...') for value in values[:_SHOWN]]
+    shown = [in_one_line(value if len(value) <= _MAX_LENGTH else f'{value[:_MAX_LENGTH]}...') for value in values[:_SHOWN]]
     return ', '.join([*shown, '...'] if len(values) > _SHOWN else shown)

@@ -37,7 +37,7 @@ def convert_once(directory: str, source: str, convert: Callable[[], Converted]) 
 
 def read_metadata(directory: str) -> dict[str, Any]:
     """Returns the metadata in the directory of a conversion."""
-    return read_json(os.path.join(directory, 'metadata.json'))
+    return records.read_facts(os.path.join(directory, 'metadata.json'))
 
 
 def read_summary(directory: str) -> str:
@@ -57,14 +57,20 @@ def once(path: str, is_done: bool, convert: Callable[[], None]) -> None:
       is_done: whether the result exists.
       convert: the conversion.
     """
-    if not is_done:
-        with _collected() as warnings:
-            convert()
-        write_json(path, {'warnings': warnings})
-        return
-    with contextlib.suppress(ValueError):  # An older version kept none.
-        for text in read_json(path).get('warnings', ()):
+    if is_done:
+        for text in _kept(path):
             tf.logging.warning('%s', text)
+        return
+    with _collected() as found:
+        convert()
+    kept = _kept(path)  # Of another process, which may have written the records meanwhile: it had more to say.
+    write_json(path, {'warnings': [*kept, *(text for text in found if text not in kept)]})
+
+
+def _kept(path):
+    with contextlib.suppress(ValueError):  # An older version kept none.
+        return read_json(path).get('warnings', [])
+    return []
 
 
 @contextlib.contextmanager

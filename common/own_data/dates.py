@@ -25,7 +25,6 @@ _YEAR_LAST = re.compile(
 _DAY_MONTH = re.compile(rf'(?P<day>\d{{1,2}})\.?[ -](?P<month>[A-Za-z]{{3,9}})\.?[ -](?P<year>\d{{4}}|\d\d){_TIME}')
 _MONTH_DAY = re.compile(rf'(?P<month>[A-Za-z]{{3,9}})\.? (?P<day>\d{{1,2}}),? (?P<year>\d{{4}}){_TIME}')
 _PIVOT = 69  # Of years of two digits.
-_SHORT = re.compile(r'\d{1,2}[^\d:]+(?:\d{1,2}[^\d:]+)?\d\d(?!\d)')
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 
@@ -48,7 +47,8 @@ def read(cell: str) -> dict[str, float]:
 
 def has_short_year(cell: str) -> bool:
     """Whether the year of a date has two digits."""
-    return bool(_SHORT.match(cell))
+    match = _YEAR_LAST.fullmatch(cell) or _DAY_MONTH.fullmatch(cell)
+    return match is not None and len(match['year']) == 2
 
 
 def to_date(days: float) -> datetime.date:

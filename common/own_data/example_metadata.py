@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import read_json, write_json
+from estimator_trainer.common.files import write_json
 from estimator_trainer.common.own_data import description, tokens
 from estimator_trainer.common.own_data.conversions import once
 from estimator_trainer.common.own_data.description import of_kind
@@ -30,6 +30,7 @@ from estimator_trainer.common.own_data.schema import (
 from estimator_trainer.common.own_data.splits import fingerprint
 from estimator_trainer.common.own_data.summary import of_features, to_text
 from estimator_trainer.common.own_data.vocabulary import sorted_classes, union
+from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
 _VERSION = 2  # Of the metadata.
@@ -51,7 +52,7 @@ def describe_once(directory: str, params: HParams, describe_all: Callable[[], Ma
 
 def read_metadata(directory: str, params: HParams) -> dict[str, Any]:
     """Returns the metadata that `describe_once` wrote with these hyper-parameters."""
-    return read_json(facts_path(directory, params))
+    return records.read_facts(facts_path(directory, params))
 
 
 def summarize(source: str, splits: Iterable[str], directory: str, params: HParams) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, listed
-from estimator_trainer.common.files import read_json, write_json
+from estimator_trainer.common.files import write_json
 from estimator_trainer.common.own_data.description import log_classes
 from estimator_trainer.common.records import records
 from estimator_trainer.common.records.elements import elements
@@ -24,7 +24,8 @@ def survey(directory: str, splits: Sequence[str]) -> dict[str, Pixels]:
     path = os.path.join(directory, 'masks.json')
     if not tf.io.gfile.exists(path):
         write_json(path, {split: _count(directory, split) for split in splits})
-    return {split: {int(number): tuple(found) for number, found in pixels.items()} for split, pixels in read_json(path).items()}
+    found = records.read_facts(path)
+    return {split: {int(number): tuple(of_one) for number, of_one in pixels.items()} for split, pixels in found.items()}
 
 
 def _count(directory, split):

@@ -129,7 +129,7 @@ def look_again() -> None:
 @functools.cache
 def _state(path, stamped, name, directory):
     del stamped
-    table = open_table(path)
+    table = open_table(path, [name])
     column = find(table, name, directory)
     place, found = table.header.index(column['name']), []
     for block in table.blocks():

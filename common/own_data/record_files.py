@@ -37,15 +37,14 @@ def find_record_files(directory: str) -> dict[str, list[str]]:
     if not tf.io.gfile.isdir(directory):
         is_file = tf.io.gfile.exists(directory)
         raise UsageError(f'{given}: {"is a file: give its directory" if is_file else "there is no such directory"}')
-    files: dict[str, list[str]] = {}
-    for path in _paths(directory):
-        stem = _NAME.fullmatch(os.path.basename(path))[1]  # type: ignore[index]
-        files.setdefault(re.split('[-.]', stem)[-1].lower(), []).append(path)
+    named = [(_split_of(path), path) for path in _paths(directory)]
     names = [name for name in names_in(directory) if not is_foreign(name)]
-    if not files:
+    if not named:
         folders = [name for name in names if tf.io.gfile.isdir(os.path.join(directory, name))]
-        found = {name.lower(): _paths(os.path.join(directory, name)) for name in folders}
-        files = {split: paths for split, paths in found.items() if paths}
+        named = [(name.lower(), path) for name in folders for path in _paths(os.path.join(directory, name))]
+    files: dict[str, list[str]] = {}
+    for split, path in named:
+        files.setdefault(split, []).append(path)
     if not files:
         raise UsageError(
             f'{given}: there is no file named train.tfrecord, or train-00000-of-00001; '
@@ -60,6 +59,11 @@ def _paths(directory):
     """Returns the paths of the TFRecord files in a directory."""
     matches = filter(None, map(_NAME.fullmatch, names_in(directory)))
     return [os.path.join(directory, match[0]) for match in matches if match['suffix'] or match['total'] or match['end']]
+
+
+def _split_of(path):
+    stem = _NAME.fullmatch(os.path.basename(path))[1]  # type: ignore[index]
+    return re.split('[-.]', stem)[-1].lower()
 
 
 def _check_unique(splits: Iterable[Sequence[str]]) -> None:

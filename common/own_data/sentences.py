@@ -17,15 +17,11 @@ _NAMES = frozenset(
 _SAMPLE = 200  # Lines that tell what a file is.
 _DOCUMENT = '-DOCSTART-'
 _NUM_CONLLU, _FORM, _UPOS = 10, 1, 3  # Columns of CoNLL-U, from 0 on.
-_ID, _NO_TOKEN = (
-    re.compile(r'\d+([-.]\d+)?\t'),
-    re.compile(r'\d+[-.]\d+\t'),
-)  # The latter is of several words, or of an empty one.
+_ID = re.compile(r'\d+([-.]\d+)?\t')
+_NO_TOKEN = re.compile(r'\d+[-.]\d+\t')  # The number of several words, or of an empty one.
 _NO_TAG = ('', '_')  # The latter in CoNLL-U.
-_CURES = (
-    ': if a token has spaces, separate all columns by tabs',
-    ': a token, a tab and its tag make a line',
-)  # Without tabs, with.
+# Without tabs, with.
+_CURES = ': if a token has spaces, separate all columns by tabs', ': a token, a tab and its tag make a line'
 
 
 class Sentence(NamedTuple):

@@ -130,7 +130,8 @@ def _style(table: Table, column: Column, is_target: bool) -> dict[str, Any]:
     if reading.style and profile.evidence.first:
         line, cell = profile.evidence.first
         value = reading.style.number(cell)
-        tf.logging.warning('%s: the cells are read as numbers, such as %s in line %s as %s.', place, show(cell), line, value)
+        shown = f'{show(cell)} in {table.unit} {line}'
+        tf.logging.warning('%s: the cells are read as numbers, such as %s as %s.', place, shown, value)
     if not reading.style and profile.may_be_thousands:
         text = '%s: points are read as decimal points: if 1.234 is 1234, give --hparams=decimal=comma.'
         tf.logging.warning(text, place)

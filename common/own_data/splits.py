@@ -50,10 +50,14 @@ class SplitFile:
         """Returns which of the rows from number `first` on are in a split, bool [count]."""
         if len(self.splits) == 1:
             return np.full(count, split == self.splits[0])
-        held_out = _held_out(first, count, self.share)
-        if self.moved:
-            held_out = held_out ^ np.isin(np.arange(first, first + count), [*self.moved])
+        held_out = _held_out(first, count, self.share).copy()
+        begin, end = np.searchsorted(self._moved, [first, first + count])
+        held_out[self._moved[begin:end] - first] ^= True
         return held_out if split == self.splits[1] else ~held_out
+
+    @functools.cached_property
+    def _moved(self):
+        return np.array(sorted(self.moved), np.int64)
 
 
 def checksum(row: int) -> int:

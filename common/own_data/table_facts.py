@@ -72,14 +72,7 @@ def describe(
     table, bad = tables[trained], BadRows(params.max_bad_share)
     named = by_name(find_roles(schema, [*filter(None, table.header)], table.path, params.target))
     targets = [name for name, role in named.items() if role == TARGET]
-    kinds = _given_kinds(table, schema, named, params.get('group'))
-    images = [image] if image else []
-    for one in images:
-        if one['name'] in named:
-            raise UsageError(
-                f'{table.path}: the column {one["name"]}, of the paths of pictures, is also the {named[one["name"]]}'
-            )
-        kinds.pop(one['name'], None)
+    kinds = _given_kinds(table, schema, named, image, params.get('group'))
     settings = Settings(
         max(_MAX_DISTINCT // len(table.header), 1000), missing_values(params.missing), params.decimal, params.dates
     )
@@ -105,18 +98,30 @@ def describe(
         for name in targets
     }
     facts |= description.describe_targets(table.path, found_targets, schema.is_multilabel)
-    features = _describe_columns(table, columns, schema, named, params, facts, images)
-    if texts := [feature['name'] for feature in features if feature['kind'] == TEXT]:
-        words = tokens.WordCounts(params)
-        for cells in trained_cells(table, trained, params.train_split, texts, settings.missing):
-            words.update(cells)
-        facts |= words.describe(params)
-    for feature in description.of_kind(features, CATEGORICAL):
-        for file, values in others.items():
-            if found_there := values.get(feature['name']):
-                warn_of_unknown(f'values of column {feature["name"]}', feature['vocabulary'], found_there.counts(), file.path)
+    features = _describe_columns(table, columns, schema, named, params, facts, image)
+    facts |= _describe_texts(table, trained, features, settings.missing, params)
+    _warn_of_unknown(features, others)
     facts |= description.describe_features(table.path, COLUMNS, features, facts['task'])
     return facts, summarize(table.path, columns, facts, classes[targets[0]])
+
+
+def _describe_texts(table, trained, features, missing, params):
+    """Returns the vocabulary of the columns of free text in the training rows; {} if there are none."""
+    names = [feature['name'] for feature in description.of_kind(features, TEXT)]
+    if not names:
+        return {}
+    words = tokens.WordCounts(params)
+    for cells in trained_cells(table, trained, params.train_split, names, missing):
+        words.update(cells)
+    return words.describe(params)
+
+
+def _warn_of_unknown(features, others):
+    """Warns of categories most of whose values in another file, {file: {name: its ValueCounts}}, are unknown."""
+    for feature in description.of_kind(features, CATEGORICAL):
+        for file, values in others.items():
+            if found := values.get(feature['name']):
+                warn_of_unknown(f'values of column {feature["name"]}', feature['vocabulary'], found.counts(), file.path)
 
 
 def _with_moved(table, trained, found, targets, schema, settings, params):
@@ -133,11 +138,15 @@ def _with_moved(table, trained, found, targets, schema, settings, params):
     return folds.with_moved(trained, classes[target], rows, params)
 
 
-def _given_kinds(table, schema, named, group=''):
+def _given_kinds(table, schema, named, image, group=''):
     """Returns {name: its given kind, or None} of the columns to look at; warns of a column of row numbers.
 
-    A column of groups is none of them unless its kind is given: to evaluation, each of its values is new.
+    A column of groups is none of them unless its kind is given: to evaluation, each of its values is new. Nor is the column of
+    the paths of pictures, if there is one.
     """
+    path = image['name'] if image else None
+    if path in named:
+        raise UsageError(f'{table.path}: the column {path}, of the paths of pictures, is also the {named[path]}')
     if group and (group not in table.header or named.get(group) == TARGET):
         reason = (
             'is a target' if group in table.header else f'is no column of {table.path}, which has: {listed(table.header, 20)}'
@@ -154,7 +163,7 @@ def _given_kinds(table, schema, named, group=''):
             tf.logging.info('%s: the column %s is not learned from: it has the groups of folds; %s.', table.path, name, CURE)
         elif _INDEX.fullmatch(name) and name not in given:
             tf.logging.warning('%s: the column %s is ignored: pandas names row numbers so; %s.', table.path, name, CURE)
-        elif given.get(name, IGNORE if schema.ignores_others else None) != IGNORE:
+        elif name != path and given.get(name, IGNORE if schema.ignores_others else None) != IGNORE:
             kinds[name] = given.get(name)
     return kinds
 
@@ -230,10 +239,10 @@ def _imprecise(place, numbers):
     return f'{place}: the numbers around {moments.mean:g} differ too little for float32: subtract a constant'
 
 
-def _describe_columns(table, columns, schema, roles, params, facts, images):
-    """Returns the features, pictures first, then the columns with a role, {name: role}, including an id if one is found."""
+def _describe_columns(table, columns, schema, roles, params, facts, image):
+    """Returns the features, the picture first, then the columns with a role, {name: role}, including an id if one is found."""
     named = {**roles, **_find_id(columns, schema, roles)}
-    features = [*images]
+    features = [image] if image else []
     for name, column in columns.items():
         if name in named:
             continue

@@ -24,6 +24,10 @@ from estimator_trainer.common.paths import is_remote
 SUFFIXES = ('.csv', '.tsv', '.parquet', '.feather', '.arrow', '.jsonl', '.ndjson')
 _BATCH = 20000
 _SAMPLE = 1000  # Lines of JSON, whose keys are the columns.
+_IGNORED = {  # Types of columns; files count durations in units of their own.
+    'nested': pa.types.is_nested,
+    'durations: write how many seconds they are': pa.types.is_duration,
+}
 _HALF = re.compile(r'\\u[dD][89a-fA-F]')
 _NO_ROWS = {  # What a text is by its first line, and the cure.
     re.compile(
@@ -65,10 +69,11 @@ class _Columnar:
         with self._reading():
             schema = self._open().schema_arrow if kind == containers.PARQUET else self._open().schema
         check_distinct(path, [field.name for field in schema])
-        nested = [field.name for field in schema if pa.types.is_nested(field.type)]
-        if nested:
-            tf.logging.warning('%s: the columns %s are ignored: they are nested.', path, ', '.join(nested))
-        self.header = [field.name for field in schema if field.name not in nested]
+        ignored = {why: [field.name for field in schema if test(field.type)] for why, test in _IGNORED.items()}
+        for why, names in ignored.items():
+            if names:
+                tf.logging.warning('%s: the columns %s are ignored: they are %s.', path, ', '.join(names), why)
+        self.header = _read_in(schema)
         self.numbers: Collection[str] = _numbers_in(schema)
         if not self.header:
             raise RunError(f'{path}: has no columns')
@@ -79,7 +84,7 @@ class _Columnar:
         with self._reading():
             for batch in self._batches():
                 first = Position(number, number + 1, number)
-                yield Block(first, [self._texts(batch, name) for name in self.header])
+                yield Block(first, [_texts(self.path, name, batch.column(name)) for name in self.header])
                 number += batch.num_rows
 
     def _open(self):
@@ -91,14 +96,6 @@ class _Columnar:
         if self._kind == containers.PARQUET:
             return pyarrow.parquet.ParquetFile(file)
         return pa.ipc.open_file(file) if self._kind == containers.ARROW else pa.ipc.open_stream(file)
-
-    def _texts(self, batch, name):
-        try:
-            return _texts(batch.column(name))
-        except pa.ArrowInvalid as error:
-            if 'UTF8' not in str(error):
-                raise
-            raise RunError(f'{self.path}: the column {name} has bytes that are no text: write the file without it') from None
 
     def _batches(self):
         opened = self._open()
@@ -126,13 +123,13 @@ class _Rows:
     path, unit = 'the rows', ROW
 
     def __init__(self, table: pa.Table):
-        columns = [name for name in table.column_names if not pa.types.is_nested(table.schema.field(name).type)]
-        self._table = table.select(columns)
-        self.header, self.numbers = columns, _numbers_in(table.schema)
+        check_distinct(self.path, table.column_names, 'the table')
+        self.header, self.numbers = _read_in(table.schema), _numbers_in(table.schema)
+        self._columns = [_texts(self.path, name, table[name].combine_chunks()) for name in self.header]
 
     def blocks(self) -> Iterator[Block]:
         """Yields all rows."""
-        yield Block(Position(), [_texts(column.combine_chunks()) for column in self._table.columns])
+        yield Block(Position(), self._columns)
 
 
 def open_rows(rows: Any) -> Table | None:
@@ -142,7 +139,7 @@ def open_rows(rows: Any) -> Table | None:
       None if it is none of these.
 
     Raises:
-      RunError: Arrow has no type for a column.
+      RunError: Arrow has no type for a column, or two have one name.
     """
     try:
         if hasattr(rows, 'iloc') and hasattr(rows, 'columns'):
@@ -152,10 +149,16 @@ def open_rows(rows: Any) -> Table | None:
         if isinstance(rows, dict) and rows:
             return _Rows(pa.table({str(name): pa.array(values) for name, values in rows.items()}))
         if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
-            return _Rows(pa.Table.from_pylist(rows))
-    except (pa.ArrowException, TypeError, ValueError) as error:
+            names = dict.fromkeys(itertools.chain(*rows))  # Table.from_pylist takes those of the first row alone.
+            return _Rows(pa.table({str(name): pa.array([row.get(name) for row in rows]) for name in names}))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise RunError(f'the rows cannot be read: {" ".join(str(error).split())}') from None
     return None
+
+
+def _read_in(schema):
+    """Returns the names of the columns whose values mean the same in every file."""
+    return [field.name for field in schema if not any(test(field.type) for test in _IGNORED.values())]
 
 
 def _numbers_in(schema):
@@ -165,7 +168,17 @@ def _numbers_in(schema):
     return frozenset(name for name, kind in types.items() if any(test(kind) for test in tests))
 
 
-def _texts(array):
+def _texts(path, name, array):
+    """Returns the values of a column as texts."""
+    try:
+        return _as_texts(array)
+    except pa.ArrowInvalid as error:
+        if 'UTF8' not in str(error):
+            raise
+        raise RunError(f'{path}: the column {name} has bytes that are no text: leave it out') from None
+
+
+def _as_texts(array):
     """Returns the values of an Arrow array of any plain type as texts: '' for null, dates and times as in ISO 8601."""
     kind = array.type
     if pa.types.is_dictionary(kind):

@@ -7,7 +7,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import read_json, sha256_of
+from estimator_trainer.common.files import sha256_of
 from estimator_trainer.common.records import records as records_module
 from estimator_trainer.common.records import shards
 from estimator_trainer.hparams.build import HParams
@@ -59,7 +59,7 @@ def numbers(records: tf2.data.Dataset, data_dir: str, params: HParams) -> np.nda
     Args:
       records: all of them.
     """
-    left_out = read_json(facts_path(directory(records, data_dir, params)))[LEFT_OUT]
+    left_out = records_module.read_facts(facts_path(directory(records, data_dir, params)))[LEFT_OUT]
     found = shards.find(records)
     assert found
     return np.setdiff1d(np.arange(found.count), np.array(left_out, np.int64))

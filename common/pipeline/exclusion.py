@@ -20,7 +20,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, listed, show
-from estimator_trainer.common.files import read_json, write_json
+from estimator_trainer.common.files import write_json
 from estimator_trainer.common.pipeline import excluded, identity, places
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.identity import COLUMNS, Place, place_of
@@ -56,7 +56,7 @@ def write(source: DataSource) -> None:
         directory = excluded.directory(all_records, source.data_dir, params)
     if not records.is_written(directory):
         _write(source, directory)
-    found = read_json(excluded.facts_path(directory))
+    found = records.read_facts(excluded.facts_path(directory))
     tf.logging.info(
         'exclude=%s: of %d training records, %d are left out, and %d have corrected labels.',
         *(params.exclude, found['records'], len(found[excluded.LEFT_OUT]), found[CORRECTED]),

@@ -56,10 +56,11 @@ def _counts(source):
     params = source.params
     size, known = params.metadata['vocabulary_size'], len(params.metadata['vocabulary'])
     counts = np.zeros(size, np.int64)
-    with opened(lambda: parsed_batches(source, tf.estimator.ModeKeys.PREDICT, source.read(params.train_split))) as (
-        session,
-        batches,
-    ):
+
+    def make():
+        return parsed_batches(source, tf.estimator.ModeKeys.PREDICT, source.read(params.train_split))
+
+    with opened(make) as (session, batches):
         with session.graph.as_default():
             batches = batches.map(lambda features, *_: features['text'])
         for ids in iterate(session, batches):

@@ -46,7 +46,10 @@ def make_estimator(model: Any, config: tf.estimator.RunConfig, params: HParams) 
 def _check_config(source, found, config):
     """Raises UsageError if an Estimator's RunConfig is not the given one, but for settings of the program; warns of others."""
     if found.tf_random_seed is None or _task_of(found) != _task_of(config):
-        raise UsageError(f'{source} must pass on its config: write config.replace(...) in place of a RunConfig of its own')
+        raise UsageError(
+            f'{source} must pass on its config: write config.replace(...) in place of a RunConfig of its own, or where other '
+            'code makes that, return tf.estimator.Estimator(made.model_fn, config=config)'
+        )
     if found.train_distribute or found.eval_distribute:
         raise UsageError(
             f'{source}: the trainer has no distribution strategies: leave out train_distribute and eval_distribute'

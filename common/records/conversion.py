@@ -41,8 +41,7 @@ class Conversion:
         self._items = 0
         self._obsolete = set(manifest.remove(directory))
         for name in files.names_in(directory):
-            if name.endswith('.part'):
-                files.remove_abandoned(os.path.join(directory, name))
+            files.remove_abandoned(os.path.join(directory, name))
         self._progress = Progress(directory, fingerprint)
         self._obsolete |= self._progress.obsolete
 

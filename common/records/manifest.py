@@ -167,7 +167,7 @@ def locate_record(record: bytes) -> str | None:
 def index(directory: str, splits: Mapping[str, Sequence[str]]) -> None:
     """Verifies files written by others by their records' checksums, and writes their manifest.
 
-    Compressed files are decompressed to the directory; the other ones may be anywhere.
+    Compressed files are decompressed to the directory, numbered if some have the same name; the other ones may be anywhere.
 
     Args:
       splits: {split: paths}.
@@ -177,8 +177,11 @@ def index(directory: str, splits: Mapping[str, Sequence[str]]) -> None:
     """
     files = {split: [path if is_remote(path) else os.path.abspath(path) for path in paths] for split, paths in splits.items()}
     paths = list(itertools.chain(*files.values()))
+    names = [compressed.without_suffix(os.path.basename(path)) for path in paths]
+    if len({*names}) < len(names):  # As in the folders of splits.
+        names = [f'{number}-{name}' for number, name in enumerate(names)]
     with _pool() as pool:
-        items = dict(zip(paths, pool.map(lambda path: _describe_intact(directory, path), paths)))
+        items = dict(zip(paths, pool.map(lambda path, name: _describe_intact(directory, path, name), paths, names)))
     save(directory, {split: [items[path] for path in paths] for split, paths in files.items()}, dict.fromkeys(files, 1), None)
     found = {resolve(directory, item['name']): item for item in items.values()}
     states = {path: verified.state(path, item) for path, item in found.items()}
@@ -186,15 +189,14 @@ def index(directory: str, splits: Mapping[str, Sequence[str]]) -> None:
     verified.add(directory, states)
 
 
-def _describe_intact(directory, path):
-    """Returns the entry of a file, or of its decompressed copy, which belongs to the directory."""
+def _describe_intact(directory, path, name):
+    """Returns the entry of a file, or of its decompressed copy, which belongs to the directory and gets the name."""
     try:
         kind = compressed.compression_of(path)
     except tf.errors.OpError as error:
         raise RunError(f'{path}: cannot be read: {error.message}') from None
     if not kind:
         return describe(path, _scan_intact(path))
-    name = compressed.without_suffix(os.path.basename(path))
     tf.logging.info('%s: is compressed with %s: decompressing it to %s.', path, kind, os.path.join(directory, name))
     return describe(name, compressed.decompress(path, os.path.join(directory, name)))
 

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.files import read_json
 from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.records import manifest, shards
@@ -125,7 +126,7 @@ def index(directory: str, files: Mapping[str, Sequence[str]]) -> None:
     """Describes TFRecord files written by others, anywhere: `read(directory, split)` then reads them like its own.
 
     They are read once, to verify their records' checksums. Files compressed with GZIP or ZLIB are decompressed to the
-    directory, under their names without .gz. Does nothing if the directory has been written.
+    directory. Does nothing if the directory has been written.
 
     Args:
       directory: created if it does not exist.
@@ -193,6 +194,18 @@ def _interleave(paths, width):
     if len(paths) == width:
         return interleaved(paths)
     return tf.data.Dataset.from_tensor_slices(np.reshape(paths, [-1, width])).flat_map(interleaved)
+
+
+def read_facts(path: str) -> dict[str, Any]:
+    """Returns the JSON object in a file of a directory that `write` or `index` has written, about the records there.
+
+    Raises:
+      RunError: it is missing or broken.
+    """
+    try:
+        return read_json(path)
+    except ValueError as error:
+        raise RunError(f'{error}: delete {os.path.dirname(path)} to convert the data again') from None
 
 
 def decode(record: bytes) -> dict[str, tuple[str, Sequence[Any]]]:

@@ -21,10 +21,8 @@ _EVENTS = r'events\.out\.tfevents\..+'
 _WRITTEN = (
     ('', r'rollback\.json'),  # Of a roll-back that was interrupted; without checkpoints, it could not be finished.
     ('', _CHECKPOINT),
-    (
-        '',
-        rf'checkpoint|graph\.pbtxt|predictions\.jsonl|data_summary\.txt|report\.html|results\.json|status\.json|tasks\.jsonl|margins\.f16|suspects\.html|duplicates\.csv|{_EVENTS}',
-    ),
+    ('', r'checkpoint|graph\.pbtxt|predictions\.jsonl|data_summary\.txt|report\.html|results\.json|status\.json|tasks\.jsonl'),
+    ('', rf'margins\.f16|suspects\.html|duplicates\.csv|{_EVENTS}'),
     ('eval(_.+)?', rf'{_EVENTS}|projector_config\.pbtxt|embedding(_labels)?\.tsv|embedding_images\.png'),
     ('input_state', r'\d+\.input\..+'),
     ('loggers', r'.+\.json'),

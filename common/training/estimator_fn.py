@@ -118,9 +118,10 @@ class EstimatorFn:
         spec, gradients, ops = program_towers.build(source, call, self.devices, (features, labels), over_tasks)
         gradients.check(spec.train_op, (features, labels), parts)
         tf.logging.warning(
-            '--model=%s: each step takes the means of loss and gradients over %d parts of the batch, weighted by their numbers '
-            'of examples: a loss that is a sum over a batch counts less, and one that is divided by a sum of weights, by that '
-            'of each part. Averages such as those of batch norm follow one part.',
+            '--model=%s: its model_fn gets each batch in %d parts, and a step takes the means of their losses and gradients, '
+            'weighted by their numbers of examples: a loss that is a sum over a batch, or divided by a fixed batch size, '
+            'counts less, and one that is divided by a sum of weights, by that of each part. Averages such as those of batch '
+            'norm follow one part.',
             self.params.model,
             max(len(self.devices), 1) * task.batch_parts,
         )

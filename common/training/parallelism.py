@@ -9,6 +9,7 @@ from estimator_trainer.common.products import LARGE, largest_product
 # The rule is that of machines on which it was measured, see docs/performance.md.
 _CORES = range(2, 5)
 _EXAMPLES = 32  # At least, in a tower.
+_LOOPS = 'Enter', 'StatelessWhile', 'While'
 
 
 class Parallelism(NamedTuple):
@@ -18,22 +19,22 @@ class Parallelism(NamedTuple):
     intra_op_threads: int = 0
 
 
-def choose(graph: tf.Graph, precision: str, batch_size: int, cores: int) -> Parallelism:
+def choose(graph: tf.Graph, batch_size: int, cores: int) -> Parallelism:
     """Returns what trains a model fastest.
 
-    Small products are done before other threads have begun: one thread each. Large ones in bfloat16 are so fast that the
-    threads of one wait for each other: a tower per core, unless batch norm would then see fewer examples.
+    Small products are done before other threads have begun: one thread each. Threads of larger ones wait for each other more
+    than towers do: a tower per core, unless batch norm would then see fewer examples. Loops have many small operations, which
+    each tower repeats.
 
     Args:
       graph: in which the model was built for training, without towers.
-      precision: a value of --precision.
       cores: of the machine.
     """
     if cores not in _CORES:
         return Parallelism()
-    if largest_product(graph, batch_size) < LARGE:
-        return Parallelism(intra_op_threads=1)
+    product = largest_product(graph, batch_size)
+    has_loops = any(op.type in _LOOPS for op in graph.get_operations())
     is_divisible = batch_size % cores == 0 and batch_size // cores >= _EXAMPLES
-    if precision == 'bfloat16' and is_divisible and not graph.get_collection(tf.GraphKeys.UPDATE_OPS):
+    if product >= (LARGE if has_loops else LARGE / 2) and is_divisible and not graph.get_collection(tf.GraphKeys.UPDATE_OPS):
         return Parallelism(cores, 1)
-    return Parallelism()
+    return Parallelism(intra_op_threads=int(product < LARGE))

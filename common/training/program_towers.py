@@ -1,5 +1,6 @@
 """The towers of a program's own training step: its model_fn is called once per device, with shared variables."""
 
+import collections
 from collections.abc import Callable, Iterator, Sequence
 import contextlib
 from typing import Any, NamedTuple
@@ -7,8 +8,8 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 from tensorflow.python.ops import variable_scope
 
-from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.graphs import changes_variable
+from estimator_trainer.common.errors import UsageError, listed
+from estimator_trainer.common.graphs import ancestors, calls_change, changes_variable, function_bodies
 from estimator_trainer.common.plugins.traceback_filter import in_a_line
 from estimator_trainer.common.training.parallel import shape_of, split
 from estimator_trainer.common.training.shared_gradients import SharedGradients
@@ -22,6 +23,8 @@ _COMMON = {
     _KEYS.SAVEABLE_OBJECTS,
     _KEYS.TABLE_INITIALIZERS,
 }
+_CALLS = ('If', 'Case', 'While', 'PartitionedCall', 'StatefulPartitionedCall')
+_PASSING = ('NoOp', 'Identity')  # What waits for one waits for all that it needs.
 _STORES = (variable_scope._VARSTORE_KEY, variable_scope._VARSCOPESTORE_KEY)
 
 
@@ -55,9 +58,9 @@ def build(
 ) -> tuple[tf.estimator.EstimatorSpec, SharedGradients, list[tf.Operation]]:
     """Builds a training step of towers, each with its share of the batch.
 
-    Each tower builds a whole step. That of the last one is run: it gets the means of the gradients of all towers, and only its
-    other changes of variables, such as those of the averages of batch norm, take place. Summaries are those of the first tower.
-    The names of variables are those without towers.
+    Each tower builds a whole step. That of the first one is run, with the means of the gradients of all towers: names of
+    tensors and variables, summaries, hooks, and changes of other variables, such as of the averages of batch norm, are those of
+    this tower. The others compute only a loss and gradients.
 
     Args:
       source: names the program in errors.
@@ -67,35 +70,44 @@ def build(
       over_tasks: see SharedGradients.
 
     Returns:
-      The spec of the last tower, with the mean of the losses; its gradients; and the ops of this tower.
+      The spec of the first tower, with the mean of the losses; its gradients; and the ops of this tower.
 
     Raises:
-      UsageError: a tower makes other variables, or computes other gradients, than the first.
+      UsageError: a tower makes other variables, or computes other gradients, than the first, or its loss needs changes of
+        variables.
     """
     graph = tf.get_default_graph()
     start = len(graph.get_operations())
     if not devices:
         gradients = SharedGradients(source, [1.0], over_tasks)
         with gradients.of_tower(0):
-            return call(*batch), gradients, graph.get_operations()[start:]
+            spec = call(*batch)
+        ops = graph.get_operations()[start:]
+        gradients.connect()
+        return spec, gradients, ops
     shares, sizes, _ = split(batch, len(devices))
     total = tf.cast(tf.add_n(sizes), tf.float32)
     gradients = SharedGradients(source, [tf.cast(size, tf.float32) / total for size in sizes], over_tasks)
     variables: list[_Made] = []
-    before, losses = _own_collections(), []
-    summaries: list[tf.Tensor] = []
+    before = {name: items for name, items in _own_collections().items() if name not in _STORES}
+    specs, towers, first = [], [], None
     for number, (device, share) in enumerate(zip(devices, shares)):
         scope = tf.name_scope(f'tower_{number}') if number else contextlib.nullcontext()
-        if number:
-            _leave_out_changes(graph.get_operations()[start:])
-            start = len(graph.get_operations())
-            _reset(before)
+        start = len(graph.get_operations())
         with tf.device(device), scope, _sharing(source, variables, number), gradients.of_tower(number):
-            spec = call(*share)
-        losses.append(spec.loss)
-        summaries = summaries if number else tf.get_collection(_KEYS.SUMMARIES)
-    tf.get_collection_ref(_KEYS.SUMMARIES)[:] = summaries
-    return spec._replace(loss=gradients.mean(losses)), gradients, graph.get_operations()[start:]
+            specs.append(call(*share))
+        towers.append(graph.get_operations()[start:])
+        first = first or _own_collections()
+        _reset(before)
+    _reset(first)
+    bodies = function_bodies(graph)
+    of_first = {place: op for op, place in _changes(towers[0], bodies).items()}
+    for ops in towers[1:]:
+        _replace_changes(ops, _changes(ops, bodies), of_first)
+    gradients.connect()
+    spec = specs[0]._replace(loss=gradients.mean([spec.loss for spec in specs]))
+    _check_changes(source, spec, {op for ops in towers[1:] for op in ops}, bodies)
+    return spec, gradients, towers[0]
 
 
 def _own_collections():
@@ -104,28 +116,70 @@ def _own_collections():
     return {name: tf.get_collection(name) for name in names}
 
 
-def _reset(before):
-    """Makes the collections of a tower those before the first one; what tf.get_variable shares by name is empty."""
+def _reset(kept):
+    """Makes the collections of a tower these."""
     for name in _own_collections():
-        tf.get_collection_ref(name)[:] = () if name in _STORES else before.get(name, ())
+        tf.get_collection_ref(name)[:] = kept.get(name, ())
 
 
-def _leave_out_changes(ops):
-    """Makes the ops of a tower wait for none of those among them that change a variable, so that these do not run."""
+def _replace_changes(ops, own, of_first):
+    """Makes the ops of a tower wait for the first tower's changes of variables in place of its own, so that these do not run.
+
+    Args:
+      ops: of the tower.
+      own: its changes, {op: place}.
+      of_first: those of the first tower, {place: op}.
+    """
     tower = {*ops}
 
-    def kept(op):
-        if op not in tower or op.type != 'NoOp':
-            return [] if op in tower and changes_variable(op.type) else [op]
-        waited = [each for control in op.control_inputs for each in kept(control)]
-        return [op] if waited == [*op.control_inputs] else waited
+    def instead(waiting, op):
+        if op in own:
+            other = of_first.get(own[op])
+            return [] if other is None or waiting._get_control_flow_context() is not None else [other]
+        if op not in tower or op.type not in _PASSING:
+            return [op]
+        needed = [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
+        waited = [each for other in needed for each in instead(waiting, other)]
+        return [op] if waited == needed else waited
 
     for op in ops:
         controls = op.control_inputs
-        waited = [each for control in controls for each in kept(control)]
+        waited = [each for control in controls for each in instead(op, control)]
         if waited != [*controls]:
             op._remove_all_control_inputs()
-            op._add_control_inputs(waited)
+            op._add_control_inputs(list(dict.fromkeys(waited)))
+
+
+def _changes(ops, bodies):
+    """Returns {op: place} of those that change variables: of the first tower and others, the same change has the same place.
+
+    Those that set a new variable precede others, so that places count from the end.
+    """
+    places: dict[tf.Operation, Any] = {}
+    counts: collections.Counter = collections.Counter()
+    for op in reversed(ops):
+        if changed := _changed(op, bodies):
+            counts[op.type, changed] += 1
+            places[op] = op.type, changed, counts[op.type, changed]
+    return places
+
+
+def _changed(op, bodies):
+    """Returns the names of the variables that an op changes, or may change by way of a function."""
+    if changes_variable(op.type):
+        return (op.inputs[0].op.name,)
+    handles = tuple(tensor.op.name for tensor in op.inputs if tensor.dtype == tf.resource)
+    return handles if handles and op.type in _CALLS and calls_change(op, bodies) else ()
+
+
+def _check_changes(source, spec, ops, bodies):
+    """Raises UsageError if a step needs changes of variables among ops, those of all towers but the first."""
+    names = {name for op in ancestors([spec.train_op, spec.loss]) if op in ops for name in _changed(op, bodies)}
+    if names:
+        raise UsageError(
+            f'{source} computes its loss by a branch, loop or function that changes one of {listed(sorted(names), 3)}, which '
+            'excludes towers: omit --num_towers and --num_gpus'
+        )
 
 
 @contextlib.contextmanager

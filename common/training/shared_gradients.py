@@ -1,7 +1,7 @@
 """The means of the gradients of a program's own training step over the parts of a batch.
 
-A program may clip them, or apply them by an optimizer of its own, so they are averaged as soon as TensorFlow has computed them:
-the program then does with the means what it would do with the gradients of the whole batch.
+A program may clip them, or apply them by an optimizer of its own, so it gets stand-ins for the means as soon as TensorFlow has
+computed gradients: it then does with the means what it would do with the gradients of the whole batch.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,16 +15,17 @@ from tensorflow.python.framework import func_graph
 from tensorflow.python.ops import gradients_util
 
 from estimator_trainer.common.errors import UsageError, listed
-from estimator_trainer.common.graphs import ancestors, called_functions, changes_variable, search
+from estimator_trainer.common.graphs import ancestors, calls_change, changes_variable, function_bodies, search
 
 Gradient = Any  # A tf.Tensor or tf.IndexedSlices.
 
 
 class _Call(NamedTuple):
-    """Gradients, some None, of the variables of these names."""
+    """Gradients, some None, of the variables of these names, and the stand-ins that the program got."""
 
     names: list[str]
     gradients: list[Gradient | None]
+    stand_ins: list[Gradient | None]
 
 
 class SharedGradients:
@@ -44,15 +45,29 @@ class SharedGradients:
 
     @contextlib.contextmanager
     def of_tower(self, number: int) -> Iterator[None]:
-        """Within the block, a tower is built. In that of the last one, the program gets the means of all.
+        """Within the block, a tower is built. In that of the first one, the program gets stand-ins for the means of all.
 
         Raises:
-          UsageError: the program differentiates gradients, or in a branch or loop, or the towers do so differently.
+          UsageError: the program differentiates gradients, or in a branch, loop or tf.function.
         """
         with _replacing(functools.partial(self._replace, number)):
             yield
-        if len(self._calls[number]) != len(self._calls[0]):
+
+    def connect(self) -> None:
+        """Makes the stand-ins the means, once all towers are built.
+
+        Raises:
+          UsageError: the towers compute different gradients.
+        """
+        kinds = [[(call.names, [*map(_kind, call.gradients)]) for call in calls] for calls in self._calls]
+        if any(others != kinds[0] for others in kinds):
             raise UsageError(f'{self._source} must compute the same gradients each time it is called')
+        for calls in zip(*self._calls):
+            towers = [[gradient for gradient in call.gradients if gradient is not None] for call in calls]
+            means = [_mean(parts, self._weights) for parts in zip(*towers)]
+            stand_ins = [stand_in for stand_in in calls[0].stand_ins if stand_in is not None]
+            for stand_in, mean in zip(stand_ins, self._over_tasks(means) if means else (), strict=True):
+                _connect(stand_in, mean)
 
     def mean(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns the mean over the towers, with a value for each."""
@@ -61,13 +76,20 @@ class SharedGradients:
     def check(self, train_op: tf.Operation | tf.Tensor, batch: Any, parts: str) -> None:
         """Raises UsageError if a training step changes weights by other values that depend on the batch than gradients.
 
+        Those that a SyncReplicasOptimizer changes in a thread of its own are not part of the step.
+
         Args:
           batch: a structure of tensors, those of this process.
           parts: names what divides the batch.
         """
+        if any(op.type.endswith('ConditionalAccumulator') for op in train_op.graph.get_operations()):
+            raise UsageError(
+                f'{self._source} has a SyncReplicasOptimizer, which excludes {parts}: use the optimizer that it wraps'
+            )
         given = {tensor.op for tensor in tf.nest.flatten(batch) if tensor is not None}
         trainable = {variable.op.name for variable in tf.trainable_variables()}
-        changes = [(op, _changed(op, trainable)) for op in ancestors([train_op])]
+        bodies = function_bodies(train_op.graph)
+        changes = [(op, _changed(op, trainable, bodies)) for op in ancestors([train_op])]
         others = sorted({name for op, names in changes if names and self._depends(op, given) for name in names})
         if others or not self._shared:
             what = f'changes {listed(others, 3)} by other values than' if others else 'has no'
@@ -87,65 +109,73 @@ class SharedGradients:
         for place in places:
             if isinstance(found[place], tf.Tensor) and isinstance(sources[place], tf.Variable):
                 found[place].set_shape(sources[place].shape)
-        call = _Call([sources[place].op.name for place in places], [found[place] for place in places])
-        calls = self._calls[number]
-        calls.append(call)
-        if number == len(self._weights) - 1:
-            found = list(found)
-            for place, gradient in zip(places, self._means(len(calls) - 1)):
-                found[place] = gradient
-            self._shared |= {tensor.op for tensor in _tensors([found[place] for place in places])}
-        self._ops |= {value.op for place in places if (value := found[place]) is not None}
-        return found
+        gradients = [found[place] for place in places]
+        stand_ins = gradients if number else [_stand_in(gradient) for gradient in gradients]
+        self._calls[number].append(_Call([sources[place].op.name for place in places], gradients, stand_ins))
+        returned = list(found)
+        for place, stand_in in zip(places, stand_ins):
+            returned[place] = stand_in
+        ops = {tensor.op for tensor in _tensors(stand_ins)}
+        self._ops |= ops
+        self._shared |= set() if number else ops
+        return returned
 
     def _check_place(self, targets):
         graph = tf.get_default_graph()
         is_inside = isinstance(graph, func_graph.FuncGraph) or graph._get_control_flow_context() is not None
-        if is_inside or self._ops and self._ops & {*ancestors(targets)}:
-            what = 'in a branch or loop' if is_inside else 'of gradients of its variables'
+        if is_inside or not self._ops.isdisjoint(_computing(targets)):
+            what = 'in a branch, loop or tf.function' if is_inside else 'of gradients of its variables'
             raise UsageError(f'{self._source} computes gradients {what}, which excludes towers and clusters')
 
-    def _means(self, number):
-        """Returns the means of the gradients of a call."""
-        calls = [tower[number] for tower in self._calls if number < len(tower)]
-        if len(calls) < len(self._calls) or any(call.names != calls[0].names for call in calls):
-            raise UsageError(f'{self._source} must compute the same gradients each time it is called')
-        means = [_mean(parts, self._weights) for parts in zip(*(call.gradients for call in calls))]
-        given = [mean for mean in means if mean is not None]
-        shared = iter(self._over_tasks(given) if given else ())
-        return [None if mean is None else next(shared) for mean in means]
+
+def _computing(tensors):
+    """Returns the ops that compute tensors, without those that these only wait for."""
+    return search([tensor.op for tensor in tensors], lambda op: [tensor.op for tensor in op.inputs])
+
+
+def _stand_in(gradient):
+    """Returns a tensor, tf.IndexedSlices or None like a gradient, with any number of slices."""
+    if isinstance(gradient, tf.IndexedSlices):
+        values, indices = (
+            tf.placeholder_with_default(each, [None, *each.shape[1:]]) for each in (gradient.values, gradient.indices)
+        )
+        return tf.IndexedSlices(tf.identity(values), tf.identity(indices), gradient.dense_shape)
+    return None if gradient is None else tf.identity(gradient)
+
+
+def _connect(stand_in, gradient):
+    """Makes a stand-in another gradient, of the same kind."""
+    is_sparse = isinstance(stand_in, tf.IndexedSlices)
+    pairs = [(stand_in.values, gradient.values), (stand_in.indices, gradient.indices)] if is_sparse else [(stand_in, gradient)]
+    for tensor, value in pairs:
+        tensor.op._update_input(0, value)
+
+
+def _kind(gradient):
+    return None if gradient is None else isinstance(gradient, tf.IndexedSlices)
 
 
 def _mean(parts, weights):
-    """Returns the weighted mean of tensors, tf.IndexedSlices or None, which is 0; a part of weight 0 may be NaN."""
-    pairs = [(part, weight) for part, weight in zip(parts, weights) if part is not None]
-    if not pairs or len(weights) == 1:
+    """Returns the weighted mean of tensors or of tf.IndexedSlices; a part of weight 0 may be NaN."""
+    if len(weights) == 1:
         return parts[0]
-    if all(isinstance(part, tf.IndexedSlices) for part, _ in pairs):
-        values = [_weighted(part.values, weight) for part, weight in pairs]
-        indices = [part.indices for part, _ in pairs]
-        return tf.IndexedSlices(tf.concat(values, 0), tf.concat(indices, 0), pairs[0][0].dense_shape)
-    return tf.add_n([_weighted(tf.convert_to_tensor(part), weight) for part, weight in pairs])
+    if isinstance(parts[0], tf.IndexedSlices):
+        values = [_weighted(part.values, weight) for part, weight in zip(parts, weights)]
+        indices = [part.indices for part in parts]
+        return tf.IndexedSlices(tf.concat(values, 0), tf.concat(indices, 0), parts[0].dense_shape)
+    return tf.add_n([_weighted(part, weight) for part, weight in zip(parts, weights)])
 
 
 def _weighted(value, weight):
     return tf.math.multiply_no_nan(value, tf.cast(weight, value.dtype))
 
 
-def _changed(op, names):
+def _changed(op, names, bodies):
     """Returns which of these variables an op changes, by name."""
     if changes_variable(op.type):
         return names & {tensor.op.name for tensor in op.inputs[:1]}
     handles = names & {tensor.op.name for tensor in op.inputs if tensor.dtype == tf.resource} if op.type == 'If' else set()
-    return handles if handles and _has_changes(op) else set()
-
-
-def _has_changes(branches):
-    called = {*called_functions(branches.node_def)}
-    functions = branches.graph.as_graph_def().library.function
-    return any(
-        changes_variable(node.op) for function in functions if function.signature.name in called for node in function.node_def
-    )
+    return handles if handles and calls_change(op, bodies) else set()
 
 
 def _is_variable(source):

@@ -12,7 +12,7 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.runs import saved_flags
 from estimator_trainer.datasets import polynomial
 from estimator_trainer.hparams import build, sets
-from tests.shared import POLYNOMIAL, assert_equal, read_weights
+from tests.shared import POLYNOMIAL, assert_equal, read_weights, refused
 
 KEPT = {
     'schedule': 'train',
@@ -180,11 +180,19 @@ def test_a_run_that_ended_while_its_data_was_prepared_goes_on_by_its_directory_a
 
 def test_a_directory_alone_that_has_no_run_gets_the_default_model_after_a_warning(tmp_path, caplog):
     for schedule, lines in (('evaluate', 0), ('dry_run', 0), ('train', 1)):
-        assert taken(tmp_path / 'new', f'--schedule={schedule}') == (set(), None)
+        assert taken(str(tmp_path / 'new'), f'--schedule={schedule}') == (set(), None)
         assert len(caplog.messages) == lines
     assert caplog.messages == [
         f'{tmp_path}/new has no run: --model=alexnet and --dataset=mnist, the defaults, are trained there.'
     ]
+
+
+def test_checkpoints_alone_do_not_go_on_as_the_default_model(directory):
+    output_dir = directory()
+    os.remove(f'{output_dir}/hparams.json')
+    assert refused(taken, output_dir) == (
+        f'--output_dir={output_dir}: has checkpoints, but no hparams.json: restore it, or give --model, --dataset and --hparams'
+    )
 
 
 def test_data_that_is_gone_from_its_old_place_is_looked_for_in_the_default_one(directory, tmp_path, caplog):

@@ -35,5 +35,5 @@ def test_unknown_values_have_their_counts():
 
 
 def test_long_values_and_control_characters_are_shown_in_one_line(caplog):
-    warn_of_unknown('values', ['x' * 99], {'a\x1b': 1}, 'f')
-    assert f'has {"x" * 30}..., here are a\\x1b:' in caplog.text
+    warn_of_unknown('values', ['x' * 99], {'a\x1b\nb': 1}, 'f')
+    assert f'has {"x" * 30}..., here are a\\x1b b:' in caplog.text

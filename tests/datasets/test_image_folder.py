@@ -98,7 +98,7 @@ def test_pictures_and_their_classes_are_converted_once_until_they_change_and_wro
     split = params(tmp_path / 'split')
     image_folder.prepare(str(tmp_path), split)
     cure = f'has no folder of a class, but unknown: predict its pictures with --input={tmp_path}/split/test'
-    assert 'WARNING  tensorflow:image_folder.py' in caplog.text and f'{tmp_path}/split/test: {cure}.' in caplog.text
+    assert 'WARNING  tensorflow:image_folder.py' in caplog.text and f'{tmp_path}/split: the split test {cure}.' in caplog.text
     assert refused(image_folder.read, 'test', str(tmp_path), split) == f'the split test {cure}'
     for changed, message in (
         ({'image_dir': ''}, '--dataset=image_folder needs a directory of pictures: give it with --hparams=image_dir=PATH'),
@@ -109,6 +109,10 @@ def test_pictures_and_their_classes_are_converted_once_until_they_change_and_wro
         ({'eval_share': 1.0}, 'eval_share=1.0 must be greater than 0 and less than 1'),
         ({'eval_share': 0.0}, 'eval_share=0.0 must be greater than 0'),
         ({'max_bad_share': 2}, 'max_bad_share=2 must be from 0 to 1'),
+        (
+            {'train_split': 'x', 'folds': 2},
+            f'image_dir: {root}: has no split x to train on: name one with --hparams=train_split',
+        ),
     ):
         assert refused(image_folder.prepare, str(tmp_path), build.HParams({**params(root), **changed})).startswith(message)
 

@@ -53,13 +53,17 @@ def prepare(root, *hparams):
 
 
 @pytest.mark.parametrize('places', ['{kind}', '{split}/{kind}', '{kind}/{split}'])
-def test_pictures_are_read_with_their_masks_from_any_layout(places, tmp_path):
+def test_pictures_are_read_with_their_masks_from_any_layout(places, tmp_path, caplog):
     root, splits = tmp_path / 'p', ('train', 'val') if 'split' in places else ('train',)
     for split in splits:
         images, drawn = (places.format(kind=kind, split=split) for kind in ('images', 'masks'))
         fill(root, images=images, drawn=drawn, palette=split == 'val')
-    save(root / 'test' / 'images' / 'a.png', Image.new('RGB', (4, 4)))
+    unlabeled = root / places.format(kind='images', split='test')
+    if 'split' in places:
+        save(unlabeled / 'a.png', Image.new('RGB', (4, 4)))
     found = prepare(root)
+    cure = f'{root}: the split test has no masks: predict its pictures with --input={unlabeled}.'
+    assert (cure in caplog.messages) == ('split' in places)
     train, held_out = found.read('train'), found.read('eval')
     assert (len(train), len(held_out)) == (10, 10) if 'split' in places else len(train) + len(held_out) == 10 and held_out
     for features, labels in train + held_out:
@@ -167,7 +171,10 @@ def test_a_few_pictures_without_a_sound_mask_are_skipped_and_counted_and_many_ar
     few(root)
     add(root, 'small', numbers(1))
     save(root / 'masks/small.png', Image.new('L', (SIDE, 3)))
-    found = prepare(root, 'max_bad_share=0.2')
+    for _ in range(2):
+        found = prepare(root, 'max_bad_share=0.2')
+    (listed,) = (root.parent / 'data').rglob('unreadable.txt')
+    assert len(listed.read_text().splitlines()) == 4
     assert len(found.read('train')) + len(found.read('eval')) == 20
     assert '4 of 24 pictures are unreadable or have no sound mask, listed in' in caplog.text
     assert 'lonely0.png: has no mask masks/lonely0.png' in caplog.text and 'masks/alone.png: has no picture' in caplog.text

@@ -13,7 +13,7 @@ from estimator_trainer.common.own_data import date_ops, raw_columns
 from estimator_trainer.common.own_data.cells import missing_values, to_days
 from estimator_trainer.common.own_data.columns import ColumnProfile, Settings, kind_of
 from estimator_trainer.common.own_data.numbers import Style
-from estimator_trainer.common.own_data.tables import open_table
+from estimator_trainer.common.own_data.tables import open_rows, open_table
 from estimator_trainer.datasets import table as dataset
 from estimator_trainer.hparams import build
 from tests.datasets.own_data import Prepared, make_schema
@@ -123,7 +123,22 @@ def test_arrow_streams_are_read_and_columns_of_one_name_or_of_bytes_are_refused(
     pyarrow.parquet.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ['x', 'x']), path)
     assert 'a.arrow: the file names two columns x: rename one' in failed(open_table, path)
     pyarrow.parquet.write_table(pa.table({'x': [1], 'photo': [b'\xff\xd8']}), path)
-    assert 'a.arrow: the column photo has bytes that are no text: write the file without it' in failed(cells, path)
+    assert 'a.arrow: the column photo has bytes that are no text: leave it out' in failed(cells, path)
+
+
+def test_durations_are_ignored_whose_unit_differs_between_files(tmp_path, caplog):
+    second = datetime.timedelta(seconds=1)
+    found = pa.table({'x': [1], 'took': [second], 'parts': [[1]]})
+    path = str(tmp_path / 'a.parquet')
+    pyarrow.parquet.write_table(found, path)
+    assert cells(path) == [['1']] and open_rows(found).header == ['x']
+    assert 'a.parquet: the columns took are ignored: they are durations: write how many seconds they are.' in caplog.text
+    assert 'a.parquet: the columns parts are ignored: they are nested.' in caplog.text
+
+
+def test_rows_of_a_program_have_the_columns_of_all_of_them():
+    (block,) = open_rows([{'x': 1}, {'y': 'b', 'x': None}]).blocks()
+    assert [column.to_pylist() for column in block.columns] == [['1', ''], ['', 'b']]
 
 
 def test_row_numbers_that_pandas_writes_to_parquet_are_ignored(prepare):
@@ -149,6 +164,8 @@ def test_row_numbers_that_pandas_writes_to_parquet_are_ignored(prepare):
             lambda i: f'{i % 12 + 1}/{i % 28 + 1}/24',
             "years of two digits are read as 1969 to 2068, such as '2/2/24' in line 3 as",
         ),
+        (lambda i: f'{i % 28 + 1}.{i % 12 + 1:02}.{2020 + i % 3}', ''),
+        (lambda i: f'{i}.5 €', "the cells are read as numbers, such as '1.5 €' in line 3 as 1.5"),
     ],
 )
 def test_what_may_be_missing_or_codes_causes_a_warning(prepare, function, warning):

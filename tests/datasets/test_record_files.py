@@ -49,11 +49,12 @@ def test_files_of_a_split_are_in_the_order_of_their_names_and_others_are_left(tm
 
 
 def test_without_files_the_folders_are_splits(tmp_path):
-    for folder, names in (('Train', ['0.tfrec', '1.tfrec']), ('eval', ['a-0-of-1']), ('docs', ['README'])):
+    folders = ('Train', ['0.tfrec', '1.tfrec']), ('eval', ['a-0-of-1']), ('docs', ['README']), ('train', ['2.tfrec'])
+    for folder, names in folders:
         (tmp_path / folder).mkdir()
         touch(tmp_path / folder, *names)
     found = {split: [os.path.basename(path) for path in paths] for split, paths in find_record_files(str(tmp_path)).items()}
-    assert found == {'train': ['0.tfrec', '1.tfrec'], 'eval': ['a-0-of-1']}
+    assert found == {'train': ['0.tfrec', '1.tfrec', '2.tfrec'], 'eval': ['a-0-of-1']}
     touch(tmp_path, 'test.tfrecord')
     assert [*find_record_files(str(tmp_path))] == ['test']
 

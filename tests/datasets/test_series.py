@@ -2,6 +2,7 @@
 
 import datetime
 import logging
+import unicodedata
 
 import numpy as np
 import pyarrow as pa
@@ -168,6 +169,7 @@ def test_the_baselines_of_generated_sales_are_those_of_the_formula(tmp_path, pre
             {},
             'no series has 5 rows, as window=3 and horizon=2 require: the longest has 4: lower window',
         ),
+        (table(DATES[:1], VALUES), {}, 'no series has two times: add rows'),
         (table(DATES, VALUES), {'window': 30, 'horizon': 9}, 'no series has a window for the split train, whose forecasts end'),
         (table(DATES, VALUES) + '1,2,3\n', {}, 'line 42: 3 cells, but the header has 2: correct it'),
         ('date,y\n', {}, 'a.csv: has no rows'),
@@ -262,6 +264,24 @@ def test_the_next_times_of_each_group_are_forecast_from_files_and_rows(prepared,
         series.take_rows(found.params, frame[:2])
     with pytest.raises(UsageError, match='the rows: has no column y, which a forecast requires'):
         series.take_rows(found.params, frame.select(['date', 'g']))
+
+
+def test_a_target_with_accents_apart_is_found_in_files_to_forecast_from(prepared, tmp_path):
+    found = prepared(table(DATES, VALUES, names=('date', unicodedata.normalize('NFD', 'Verkäufe'))), target='Verkäufe')
+    assert len(found.places('eval')) == len(found.read('eval')[1]['label'])
+    assert found.predict(tmp_path / 'a.csv')[0]['past'].shape == (1, 3, 1)
+    assert found.read_labeled(tmp_path / 'a.csv')[0]
+
+
+def test_rows_that_cannot_be_read_are_one_line(prepared):
+    found = prepared(table(DATES, VALUES))
+    for rows, message in (
+        (pa.table([DATES, VALUES, VALUES], names=['date', 'y', 'y']), 'the rows: the table names two columns y: rename one'),
+        ({'date': [b'\xff'], 'y': [1]}, 'the rows: the column date has bytes that are no text: leave it out'),
+        ({'date': DATES[:1], 'y': [2**70]}, 'the rows cannot be read: '),
+    ):
+        with pytest.raises(RunError, match=f'^{message}'):
+            series.take_rows(found.params, rows)
 
 
 def test_numbers_of_programs_are_read_as_such_whatever_the_file_for_training_has(prepared, tmp_path):

@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common import assets
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.own_data import examples
+from estimator_trainer.common.own_data import conversions, examples
 from estimator_trainer.common.own_data.blocks import Block
 from estimator_trainer.common.own_data.cells import missing_values, to_days
 from estimator_trainer.common.own_data.columns import ColumnProfile, Settings, kind_of
@@ -936,7 +936,7 @@ def test_a_trained_model_has_its_table_read_as_it_learned_to(tmp_path, prepared,
         caplog.clear()
         found = saved_dataset.prepare(source, saved, trains=True)
         assert [record.getMessage() for record in caplog.records if record.levelname == 'WARNING'] == [
-            f'{path}: a new run would read some columns as other kinds; this run reads them as the model learned to.'
+            f'{path}: a new run would read other columns, or some as other kinds; this run reads them as the model learned to.'
         ]
         assert found.params.metadata == learned.metadata
         for split in ('train', 'eval'):
@@ -977,6 +977,23 @@ def test_warnings_of_a_conversion_are_said_again_when_it_is_used_again(tmp_path,
     assert [
         any(text in line for line in said[0]) for text in ('read as numbers', "'n/v' is not a number", 'rows are skipped')
     ] == 3 * [True]
+
+
+def test_a_process_whose_data_another_one_converts_meanwhile_keeps_the_warnings_of_both(tmp_path, caplog):
+    for texts in (['of columns', 'of rows'], ['of columns']):
+        conversions.once(str(tmp_path / 'warnings.json'), False, lambda texts=texts: [*map(tf.logging.warning, texts)])
+    caplog.clear()
+    conversions.once(str(tmp_path / 'warnings.json'), True, lambda: None)
+    assert caplog.messages == ['of columns', 'of rows']
+
+
+def test_facts_about_records_that_are_gone_or_broken_are_named_with_the_cure(splits, tmp_path, prepared):
+    found = prepared(splits, 'target=kind')
+    (path,) = (tmp_path / 'data').glob('*/metadata.json')
+    for spoil, problem in ((lambda: path.write_text('{'), 'is not JSON'), (path.unlink, 'cannot be read')):
+        spoil()
+        wanted = f'{path}: {problem}.*: delete {path.parent} to convert the data again'
+        assert re.fullmatch(wanted, failed(found.source.metadata))
 
 
 def test_csv_is_another_name_of_table(splits, tmp_path):

@@ -378,6 +378,13 @@ def test_of_a_folder_a_dataset_of_own_files_reads_those_of_its_kind(tmp_path):
         assert inputs(open_rows(tmp_path, read_input=read_name, INPUT_PATTERNS=patterns), tmp_path) == names
 
 
+def test_a_pattern_without_a_folder_leads_to_names_without_one(tmp_path, monkeypatch):
+    write(tmp_path, 'a.csv', 'b.csv')
+    monkeypatch.chdir(tmp_path)
+    for pattern, names in (('*.csv', ['a.csv', 'b.csv']), ('./*.csv', ['./a.csv', './b.csv'])):
+        assert [fields['input'] for fields, _ in open_rows(pattern, read_input=read_name).entries] == names
+
+
 def test_unreadable_inputs_are_named(tmp_path):
     write(tmp_path / 'in', 'x.csv')
     of_tables = {'read_input': read_name, 'INPUT_PATTERNS': ('*.txt', '*.tsv')}

@@ -10,14 +10,13 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.ops.layers import batch_normalization, conv_stack, dense_stack, leaky_relu, merge, weight_penalty
-from tests.evaluated import evaluate, variable_values
+from tests.evaluated import REFUSES_NCHW, evaluate, variable_values
 from tests.shared import ROOT
 
 RANDOM = np.random.RandomState(0)
 IMAGES = (RANDOM.normal(size=[6, 9, 8, 3]) * [0.5, 2, 1] + [3, -2, 0.5]).astype(np.float32)
 MEAN, VARIANCE = IMAGES.mean((0, 1, 2)), IMAGES.var((0, 1, 2))
 VECTORS = RANDOM.normal(size=[6, 5]).astype(np.float32)
-REFUSES_NCHW = tf.__version__.startswith('2.15.') and not tf.config.list_physical_devices('GPU')
 STACKS = pytest.mark.parametrize('stack, inputs, kernels', [(conv_stack, IMAGES, [108, 180]), (dense_stack, VECTORS, [20, 20])])
 
 

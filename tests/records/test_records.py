@@ -1,6 +1,7 @@
 """TFRecord files and their manifest: conversion, verification, reading, and inspection from the command line."""
 
 import contextlib
+import gzip
 import io
 import json
 import os
@@ -334,12 +335,13 @@ def test_shards_are_written_in_parallel_but_a_second_process_waits_and_uses_the_
 
 
 def test_files_of_an_earlier_conversion_and_of_one_that_was_killed_are_removed(tmp_path):
-    for name in ('mine.tfrecord', f'train-00000-of-00005.tfrecord.{"0" * 32}.part'):
+    for name in ('mine.part', 'mine.tfrecord', f'train-00000-of-00005.tfrecord.{"0" * 32}.part'):
         (tmp_path / name).write_text('')
     records.write(str(tmp_path), {'train': examples(40), 'eval': examples(3)}, num_shards=5)
     assert len(list(tmp_path.glob('*.tfrecord*'))) == 11
     write(tmp_path, examples(10), num_shards=2)
     assert sorted(files(tmp_path)) == ['mine.tfrecord', *(f'train-0000{i}-of-00002.tfrecord' for i in range(2))]
+    assert (tmp_path / 'mine.part').exists()
 
 
 NAMES = ['train-00000-of-00002.tfrecord', 'train-00001-of-00002.tfrecord']
@@ -424,3 +426,14 @@ def test_files_elsewhere_are_described_once_read_file_by_file_and_never_changed(
         read(elsewhere)
     write(elsewhere)
     assert sorted(path.name for path in directory.iterdir()) == ['index', *NAMES]
+
+
+def test_compressed_files_of_the_same_name_have_copies_of_their_own(tmp_path):
+    files = {}
+    for split, number in (('train', 1), ('eval', 2)):
+        path = tmp_path / split / 'part.tfrecord.gz'
+        path.parent.mkdir()
+        path.write_bytes(gzip.compress(record(records.encode({'id': number}))))
+        files[split] = [str(path)]
+    records.index(str(tmp_path / 'index'), files)
+    assert [read_ids(tmp_path / 'index', split) for split in files] == [[1], [2]]

@@ -197,3 +197,11 @@ def test_evaluations_after_each_checkpoint_keep_their_graph_and_find_empty_input
     for _ in range(3):
         with pytest.raises(ValueError, match='The evaluation input is empty: there is nothing to evaluate'):
             estimator.evaluate(data(1, rows=0))
+
+
+def test_features_that_are_arrays_are_evaluated_and_predicted_again(tmp_path):
+    estimator = make(tmp_path, dense).train(data(0), steps=2)
+    x = np.ones([2, 8], np.float32)
+    assert len({repr(estimator.evaluate(lambda: {'x': x}, 1)) for _ in range(3)}) == 1
+    found = [next(estimator.predict(lambda: {'x': tf.constant(x), 'more': x}, ['y']))['y'].tobytes() for _ in range(3)]
+    assert found == [found[0]] * 3

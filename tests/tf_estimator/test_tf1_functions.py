@@ -256,7 +256,7 @@ def test_images_are_moved_by_pixels_and_turned_counterclockwise():
     np.testing.assert_array_equal(batch[0, :, :, 0], picture[::-1, ::-1])
 
 
-def test_embeddings_feature_columns_and_tables_of_old_have_their_arguments():
+def test_embeddings_feature_columns_and_tables_of_old_have_their_arguments(caplog):
     with tf.Graph().as_default():
         embedded = layers.embed_sequence(tf.constant([[1, 0]]), 3, 2, scope='words')
         (table,) = tf.global_variables()
@@ -265,7 +265,12 @@ def test_embeddings_feature_columns_and_tables_of_old_have_their_arguments():
         np.testing.assert_array_equal(found, values[[[1, 0]]])
     kind = layers.sparse_column_with_keys('kind', ['a', 'b'])
     crossed = layers.crossed_column([layers.sparse_column_with_hash_bucket('place', 5), kind], 7)
-    assert crossed.keys == ('place', kind)
+    assert crossed.keys == ('place', kind) and not caplog.messages
+    layers.sparse_column_with_integerized_feature('number', 3, 'mean')
+    assert caplog.messages == [
+        "tf.contrib.layers: combiner='mean' of a column is ignored: linear Estimators take sparse_combiner, combined ones "
+        'linear_sparse_combiner.'
+    ]
     columns = [layers.real_valued_column('x', 2), layers.embedding_column(kind, 1, initializer=tf.ones_initializer())]
     with tf.Graph().as_default():
         features = {'x': tf.constant([[1.0, 2.0]]), 'kind': tf.constant([['b']])}

@@ -1,5 +1,6 @@
 """The rule for towers and threads: the size of products, what it chooses, and what the processor has."""
 
+import contextlib
 import math
 
 import pytest
@@ -44,27 +45,46 @@ def test_the_largest_product_counts_two_operations_for_each_term(expected, build
     'expected, size, change',
     [
         ((1, 1), 4, {}),  # A product of 128 by 4 by 4.
-        ((1, 1), 4, {'precision': 'bfloat16'}),
         ((1, 0), 4, {'cores': 1}),
         ((1, 0), 4, {'cores': 64}),
-        ((1, 0), 1024, {}),  # 268 MFLOP.
-        ((2, 1), 1024, {'precision': 'bfloat16'}),
-        ((4, 1), 1024, {'precision': 'bfloat16', 'cores': 4}),
-        ((1, 0), 1024, {'precision': 'bfloat16', 'cores': 3}),  # 128 examples are no multiple of 3.
-        ((1, 0), 2048, {'precision': 'bfloat16', 'cores': 4, 'batch_size': 64}),  # 16 examples in each.
-        ((1, 0), 1024, {'precision': 'bfloat16', 'cores': 64}),
+        ((1, 1), 441, {}),  # 49.8 MFLOP.
+        ((2, 1), 442, {}),  # 50.01 MFLOP.
+        ((2, 1), 1024, {}),
+        ((4, 1), 1024, {'cores': 4}),
+        ((1, 1), 512, {'cores': 3}),  # 128 examples are no multiple of 3.
+        ((1, 0), 1024, {'cores': 3}),
+        ((1, 0), 2048, {'cores': 4, 'batch_size': 64}),  # 16 examples in each.
+        ((1, 0), 1024, {'cores': 64}),
     ],
 )
-def test_small_products_run_in_a_thread_each_and_large_ones_of_bfloat16_in_towers(expected, size, change):
+def test_small_products_run_in_a_thread_each_and_larger_ones_in_towers(expected, size, change):
     with tf.Graph().as_default() as graph:
         tf.matmul(tf.placeholder(tf.float32, [None, size]), tf.ones([size, size]))
-    assert choose(graph, **{'precision': 'float32', 'batch_size': 128, 'cores': 2, **change}) == Parallelism(*expected)
+    assert choose(graph, **{'batch_size': 128, 'cores': 2, **change}) == Parallelism(*expected)
+
+
+@pytest.mark.parametrize('expected, size', [((1, 1), 512), ((2, 1), 1024)])
+@pytest.mark.parametrize('is_v2', [False, True])
+def test_only_large_products_in_loops_run_in_towers(expected, size, is_v2):
+    with tf.Graph().as_default() as graph, _control_flow(is_v2):
+        ones = tf.ones([size, size])
+        tf.while_loop(lambda i, _: i < 3, lambda i, net: (i + 1, tf.matmul(net, ones)), [0, tf.ones([128, size])])
+    assert choose(graph, 128, 2) == Parallelism(*expected)
+
+
+@contextlib.contextmanager
+def _control_flow(is_v2):
+    """Makes loops of version 1 or 2 of TensorFlow."""
+    before = tf.control_flow_v2_enabled()
+    (tf.enable_control_flow_v2 if is_v2 else tf.disable_control_flow_v2)()
+    yield
+    (tf.enable_control_flow_v2 if before else tf.disable_control_flow_v2)()
 
 
 def test_batch_norm_is_not_divided_into_towers():
     with tf.Graph().as_default() as graph:
         tf.layers.batch_normalization(tf.matmul(tf.ones([128, 1024]), tf.ones([1024, 1024])), training=True)
-    assert choose(graph, 'bfloat16', 128, 2) == Parallelism()
+    assert choose(graph, 128, 2) == Parallelism()
 
 
 def test_instructions_for_bfloat16_are_found_in_what_linux_says_of_the_processor(tmp_path):

@@ -4,6 +4,7 @@ import contextlib
 
 import numpy as np
 import pytest
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
@@ -186,7 +187,7 @@ def test_each_tower_has_the_penalties_of_its_own_weights_once(predict):
         assert len(tf.trainable_variables()) == 2 and len(tf.global_variables()) == 3
 
 
-def test_averages_change_by_the_share_of_the_last_tower_only_and_summaries_are_those_of_the_first():
+def test_averages_change_by_the_share_of_the_first_tower_only_and_summaries_are_its_own():
     def normalize(x):
         y = tf.layers.batch_normalization(x, momentum=0.5, training=True)[:, 0]
         tf.summary.scalar('output', tf.reduce_mean(y))
@@ -200,9 +201,63 @@ def test_averages_change_by_the_share_of_the_last_tower_only_and_summaries_are_t
         for _ in range(2):
             session.run(found.train_op)
         values = {variable.op.name: session.run(variable) for variable in tf.global_variables()}
-        np.testing.assert_allclose(values['batch_normalization/moving_mean'], 0.75 * X[3:].mean(0), rtol=1e-5)
+        np.testing.assert_allclose(values['batch_normalization/moving_mean'], 0.75 * X[:3].mean(0), rtol=1e-5)
         assert 'batch_normalization/gamma/Adam' in values and not any('tower' in name for name in values)
         assert [summary.op.name for summary in tf.get_collection(tf.GraphKeys.SUMMARIES)] == ['output']
+
+
+def test_running_metrics_in_summaries_and_in_tensors_by_name_are_those_of_the_first_tower():
+    def call(x, y):
+        _, mean = tf.metrics.mean(y, name='mean')
+        tf.summary.scalar('of_labels', tf.identity(mean, name='logged'))
+        return program(by_minimize)(x, y)
+
+    with built(call) as (found, session):
+        session.run(tf.local_variables_initializer())
+        (summary,) = tf.get_collection(tf.GraphKeys.SUMMARIES)
+        for _ in range(2):
+            value = tf.Summary.FromString(session.run([summary, found.train_op])[0]).value[0]
+            assert value.tag == 'of_labels' and value.simple_value == pytest.approx(Y[:3].mean())
+        assert session.run('logged:0') == pytest.approx(Y[:3].mean())
+        (count,) = [variable for variable in tf.local_variables() if variable.op.name == 'mean/count']
+        assert session.run(count) == 9
+
+
+@pytest.mark.parametrize('has_branches', [True, False])  # Of functions, as in TensorFlow 2; else with dead ops.
+def test_averages_that_a_branch_changes_follow_the_first_tower_only(has_branches):
+    def normalize(x):
+        return tf.layers.batch_normalization(x, momentum=0.5, training=tf.placeholder_with_default(True, []))[:, 0]
+
+    def with_updates(loss):
+        with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+            return by_minimize(loss)
+
+    try:
+        if not has_branches:
+            tf.disable_control_flow_v2()
+        with built(program(with_updates, normalize)) as (found, session):
+            for _ in range(2):
+                session.run(found.train_op)
+            mean = session.run('batch_normalization/moving_mean/Read/ReadVariableOp:0')
+            np.testing.assert_allclose(mean, 0.75 * X[:3].mean(0), rtol=1e-5)
+    finally:
+        tf.enable_control_flow_v2()
+
+
+def test_a_second_step_sees_the_weights_after_the_first_in_all_towers():
+    def call(x, y):
+        first = sgd().minimize(tf.reduce_mean((predict(x) - y) ** 2))
+        with tf.control_dependencies([first]):
+            loss = tf.reduce_mean((tf.linalg.matvec(x, tf.trainable_variables()[0]) - y) ** 2)
+            return spec(loss, by_minimize(loss))
+
+    with built(call) as (found, session):
+        loss, _ = session.run([found.loss, found.train_op])
+        weights = session.run(tf.trainable_variables()[0])
+    losses, _ = descend()
+    assert loss == pytest.approx(losses[1], rel=1e-5)
+    gradient = 2 * X.T @ (X @ (RATE * 2 * X.T @ Y / 5) - Y) / 5
+    np.testing.assert_allclose(weights, RATE * 2 * X.T @ Y / 5 - RATE * gradient, rtol=1e-5)
 
 
 def test_an_optimizer_may_be_made_once():
@@ -240,12 +295,42 @@ def skipped(loss):
     return tf.cond(loss > 0.1, lambda: sgd().apply_gradients(gradients, tf.train.get_global_step()), tf.no_op)
 
 
+def in_a_function(loss):
+    @tf2.function
+    def gradient():
+        (variable,) = tf.trainable_variables()
+        with tf.GradientTape() as tape:
+            squares = tf.reduce_sum(variable**2)
+        return tape.gradient(squares, variable)
+
+    return gradient()
+
+
+def replicated(loss):
+    return tf.train.SyncReplicasOptimizer(sgd(), 1).minimize(loss, tf.train.get_global_step())
+
+
+def normalized_in_a_branch(x):
+    mean = tf.get_variable('mean', [3], initializer=tf.zeros_initializer(), trainable=False, use_resource=True)
+
+    def update():
+        with tf.control_dependencies([mean.assign(tf.reduce_mean(x, 0))]):
+            return x - mean.read_value()
+
+    return predict(tf.cond(tf.placeholder_with_default(True, []), update, lambda: x))
+
+
 kept = []
 
 
 def kept_layers(x):
     kept.extend([] if kept else [tf.keras.layers.Dense(1)])
     return kept[0](x)[:, 0]
+
+
+def unused(x):
+    weights = tf.get_variable('unused', [], initializer=tf.zeros_initializer(), use_resource=True)
+    return predict(x) + (weights if 'tower_1' in tf.get_default_graph().get_name_scope() else 0.0)
 
 
 def other_variables(x):
@@ -256,14 +341,21 @@ def other_variables(x):
     'call, message',
     [
         (program(penalized), 'computes gradients of gradients of its variables, which excludes towers and clusters'),
-        (program(in_a_branch), 'computes gradients in a branch or loop, which excludes'),
+        (program(in_a_branch), 'computes gradients in a branch, loop or tf.function, which excludes'),
+        (program(in_a_function), 'computes gradients in a branch, loop or tf.function, which excludes'),
+        (program(replicated), 'It has a SyncReplicasOptimizer, which excludes --num_towers=2: use the optimizer that it wraps'),
         (program(without_gradients), 'It changes weights by other values than gradients of variables'),
         (program(scaled), 'It changes weights by other values than gradients'),
+        (
+            program(by_minimize, normalized_in_a_branch),
+            'It computes its loss by a branch, loop or function that changes one of mean, which excludes towers: omit',
+        ),
         (program(skipped), 'It changes weights by other values than gradients'),
         (
             program(by_minimize, kept_layers),
             'its layers, each time it is called: tower 1 raises ValueError: No variables to optimize.',
         ),
+        (program(by_minimize, unused), 'It must compute the same gradients each time it is called'),
         (program(by_minimize, other_variables), 'each time it is called: Variable is new in tower 1'),
     ],
 )

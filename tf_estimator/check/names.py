@@ -7,21 +7,15 @@ import inspect
 import types
 from typing import Any
 
-from tf_estimator import moved_names, refusals, replacements, requirements
+from tf_estimator import moved_names, refusals, replacements, requirements, restore
 from tf_estimator.check.source import Use
 from tf_estimator.tf1 import modules
+from tf_estimator.tf1.imports import SHARED
 
 # Modules of libraries that stand on Estimator, or come with TensorFlow. pip installs them by the name with hyphens.
 LIBRARIES = (
     *('adanet', 'deepctr', 'mesh_tensorflow', 'tensorflow', 'tensorflow_addons', 'tensorflow_estimator', 'tensorflow_gan'),
     *('tensorflow_hub', 'tensorflow_probability', 'tensorflow_ranking', 'tf_slim'),
-)
-_SHARED = ('compiler', 'core', 'python', 'tools', 'tsl')  # Packages of TensorFlow that are the same for both.
-_ESTIMATOR = (
-    'tensorflow.estimator',
-    'tensorflow.compat.v1.estimator',
-    'tensorflow.compat.v2.estimator',
-    'tensorflow.python.estimator',
 )
 _MOVED = (*moved_names.MISSING_MODULES, *(f'{module}.{name}' for module, names in moved_names.NAMES.items() for name in names))
 
@@ -89,7 +83,7 @@ class Names:
         except Exception as error:  # A library may raise anything.
             return Verdict('gone', f'{top} does not load: {error}'.splitlines()[0])
         try:
-            has_files = top != 'tensorflow' or bool(parts) and parts[0] in _SHARED
+            has_files = top != 'tensorflow' or bool(parts) and parts[0] in SHARED
             return _walk(module, parts, has_files, is_module)
         except ModuleNotFoundError as error:  # Of what TensorFlow loads at the first use of a name.
             return Verdict('install', f'pip install {error.name}')
@@ -102,7 +96,7 @@ class Names:
 @functools.cache
 def _is_bridged(name):
     is_old = any(f'{name}.'.startswith(f'{moved}.') for moved in _MOVED)
-    return is_old or not requirements.has_own_estimator() and name.startswith(_ESTIMATOR)
+    return is_old or not requirements.has_own_estimator() and name.startswith((*restore.APIS, restore.OLD_PATH))
 
 
 def _walk(found, parts, has_files, is_module):

@@ -1,11 +1,13 @@
 """The names of libraries that a file uses, by its syntax alone."""
 
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 import ast
 import collections
 from collections.abc import Collection
 import contextlib
 import dataclasses
 import re
+import sys
 from typing import Any
 
 from tf_estimator.check.files import parse
@@ -20,32 +22,12 @@ _METHODS = {
     for name in ('make_initializable_iterator', 'make_one_shot_iterator', 'output_classes', 'output_shapes', 'output_types')
 }
 # {what Python 2 had: what to write}
-_PYTHON_2 = dict(
-    basestring='str',
-    cmp='(a > b) - (a < b)',
-    execfile='runpy.run_path',
-    long='int',
-    raw_input='input',
-    reduce='functools.reduce',
-    unichr='chr',
-    unicode='str',
-    xrange='range',
-)
+_PYTHON_2 = {
+    name: '.'.join(new).removeprefix('builtins.') for (module, name), new in NAME_MAPPING.items() if module == '__builtin__'
+}
+_PYTHON_2 |= {'cmp': '(a > b) - (a < b)', 'execfile': 'runpy.run_path', 'raw_input': 'input'}
 _PYTHON_2_METHODS = dict(has_key='in', iteritems='items', iterkeys='keys', itervalues='values')
-_PYTHON_2_MODULES = dict(
-    ConfigParser='configparser',
-    HTMLParser='html.parser',
-    Queue='queue',
-    StringIO='io',
-    Tkinter='tkinter',
-    __builtin__='builtins',
-    cPickle='pickle',
-    cStringIO='io',
-    commands='subprocess',
-    httplib='http.client',
-    urllib2='urllib.request',
-    urlparse='urllib.parse',
-)
+_PYTHON_2_MODULES = {old: new for old, new in IMPORT_MAPPING.items() if old not in sys.stdlib_module_names}
 
 
 @dataclasses.dataclass(frozen=True)

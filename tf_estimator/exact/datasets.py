@@ -7,6 +7,7 @@ from typing import Any
 import warnings
 
 from tf_estimator.exact import keys
+from tf_estimator.mending import around
 from tf_estimator.traps.log import warn
 
 import tensorflow as tf
@@ -40,56 +41,41 @@ _MAPS = (
 
 def mend() -> None:
     for dataset in _MAPS:
-        dataset.__init__ = _map(dataset.__init__)
-    filter_op._filter = _keep(filter_op._filter)
-    take_while_op._take_while = _keep(take_while_op._take_while)
-    scan_op._scan = _scan(scan_op._scan)
-    wrapper = structured_function.StructuredFunctionWrapper
-    wrapper.__init__ = _trace(wrapper.__init__)
-    dataset_ops.DatasetV2._apply_debug_options = _in_order(dataset_ops.DatasetV2._apply_debug_options)
+        around(dataset, '__init__')(_map)
+    around(filter_op, '_filter')(_keep)
+    around(take_while_op, '_take_while')(_keep)
+    around(scan_op, '_scan')(_scan)
+    around(structured_function.StructuredFunctionWrapper, '__init__')(_trace)
+    around(dataset_ops.DatasetV2, '_apply_debug_options')(_in_order)
 
 
-def _trace(init):
-    @functools.wraps(init)
-    def traced(self, *args, **kwargs):
-        with keys.tracing_dataset():
-            init(self, *args, **kwargs)
-
-    return traced
+def _trace(init, self, *args, **kwargs):
+    with keys.tracing_dataset():
+        init(self, *args, **kwargs)
 
 
-def _in_order(apply_options):
+def _in_order(apply_options, self):
     """Makes the dataset of an iterator keep its order, whatever its options say."""
-
-    @functools.wraps(apply_options)
-    def ordered(self):
-        dataset = apply_options(self)
-        if not keys.is_in_training(ops.get_default_graph()):
-            return dataset
-        options = tf.data.Options()
-        options.deterministic = True
-        return dataset.with_options(options)
-
-    return ordered
+    dataset = apply_options(self)
+    if not keys.is_in_training(ops.get_default_graph()):
+        return dataset
+    options = tf.data.Options()
+    options.deterministic = True
+    return dataset.with_options(options)
 
 
-def _map(init):
-    signature = inspect.signature(init)
-
-    @functools.wraps(init)
-    def mapped(self, input_dataset, map_func, *args, **kwargs):
-        if not keys.is_in_training(ops.get_default_graph()):
-            init(self, input_dataset, map_func, *args, **kwargs)
-            return
-        bound = signature.bind(self, input_dataset, map_func, *args, **kwargs)
-        _keep_order(bound.arguments)
-        rest = {name: value for name, value in bound.arguments.items() if name not in ('self', 'input_dataset', 'map_func')}
-        with keys.trial() as found:
-            init(self, input_dataset, map_func, **rest)
-        if found:
-            init(self, _with_keys(input_dataset), _of_pair(map_func), **rest)
-
-    return mapped
+def _map(init, self, input_dataset, map_func, *args, **kwargs):
+    if not keys.is_in_training(ops.get_default_graph()):
+        init(self, input_dataset, map_func, *args, **kwargs)
+        return
+    rest = inspect.signature(init).bind(self, input_dataset, map_func, *args, **kwargs).arguments
+    _keep_order(rest)
+    for name in ('self', 'input_dataset', 'map_func'):
+        del rest[name]
+    with keys.trial() as found:
+        init(self, input_dataset, map_func, **rest)
+    if found:
+        init(self, _with_keys(input_dataset), _of_pair(map_func), **rest)
 
 
 def _keep_order(arguments):
@@ -104,37 +90,28 @@ def _warn_of_order():
     warn('With --exact, datasets keep their order: deterministic=False and sloppy=True are ignored.')
 
 
-def _keep(transformation):
+def _keep(transformation, input_dataset, predicate, name=None):
     """Keeps elements by a predicate."""
-
-    @functools.wraps(transformation)
-    def kept(input_dataset, predicate, name=None):
-        with keys.trial() as found:
-            dataset = transformation(input_dataset, predicate, name=name)
-        if not found:
-            return dataset
-        return transformation(_with_keys(input_dataset), _of_pair(predicate), name=name).map(lambda element, key: element)
-
-    return kept
+    with keys.trial() as found:
+        dataset = transformation(input_dataset, predicate, name=name)
+    if not found:
+        return dataset
+    return transformation(_with_keys(input_dataset), _of_pair(predicate), name=name).map(lambda element, key: element)
 
 
-def _scan(scan):
-    @functools.wraps(scan)
-    def scanned(input_dataset, initial_state, scan_func, *args, **kwargs):
-        with keys.trial() as found:
-            dataset = scan(input_dataset, initial_state, scan_func, *args, **kwargs)
-        if not found:
-            return dataset
-        function = _converted(scan_func)
+def _scan(scan, input_dataset, initial_state, scan_func, *args, **kwargs):
+    with keys.trial() as found:
+        dataset = scan(input_dataset, initial_state, scan_func, *args, **kwargs)
+    if not found:
+        return dataset
+    function = _converted(scan_func)
 
-        @autograph.do_not_convert
-        def keyed(state, pair):
-            keys.set_element_key(ops.get_default_graph(), pair[1])
-            return function(state, pair[0])
+    @autograph.do_not_convert
+    def keyed(state, pair):
+        keys.set_element_key(ops.get_default_graph(), pair[1])
+        return function(state, pair[0])
 
-        return scan(_with_keys(input_dataset), initial_state, keyed, *args, **kwargs)
-
-    return scanned
+    return scan(_with_keys(input_dataset), initial_state, keyed, *args, **kwargs)
 
 
 def _with_keys(dataset: Any) -> Any:

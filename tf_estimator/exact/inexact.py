@@ -1,7 +1,6 @@
 """What does not resume exactly in a program."""
 
-from collections.abc import Iterable
-from typing import Any
+from tf_estimator.graphs import reached
 
 import tensorflow.compat.v1 as tf
 
@@ -41,8 +40,7 @@ _GENERATORS = {'RngReadAndSkip', 'RngSkip', 'StatefulUniform', 'StatefulStandard
 def reasons(graph: tf.Graph) -> list[str]:
     """Returns what a resumed training in a graph does otherwise than an undisturbed one; texts for a list."""
     definition = graph.as_graph_def()
-    library = {function.signature.name: function for function in definition.library.function}
-    data = _types(_inputs(op for op in graph.get_operations() if op.type == 'MakeIterator'), library)
+    data = _types_of_input(graph, definition)
     own = _types((node for node in definition.node if not node.name.startswith('exact/')), {})
     found = []
     if _GENERATOR in data:
@@ -60,19 +58,13 @@ def reasons(graph: tf.Graph) -> list[str]:
 
 def can_save_input(graph: tf.Graph) -> bool:
     """Whether the state of the iterators of a graph can be saved."""
-    library = {function.signature.name: function for function in graph.as_graph_def().library.function}
-    return _GENERATOR not in _types(_inputs(op for op in graph.get_operations() if op.type == 'MakeIterator'), library)
+    return _GENERATOR not in _types_of_input(graph, graph.as_graph_def())
 
 
-def _inputs(ops: Iterable[Any]) -> list[Any]:
-    """Returns ops and all on which they depend, as NodeDefs."""
-    waiting, seen = [*ops], set()
-    while waiting:
-        op = waiting.pop()
-        if op not in seen:
-            seen.add(op)
-            waiting += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
-    return [op.node_def for op in seen]
+def _types_of_input(graph, definition):
+    library = {function.signature.name: function for function in definition.library.function}
+    made = [op for op in graph.get_operations() if op.type == 'MakeIterator']
+    return _types((op.node_def for op in reached(made)), library)
 
 
 def _used_nodes(function):

@@ -1,7 +1,8 @@
 """The iterators that an input_fn makes, and the saving of their state."""
 
-import functools
 from typing import Any
+
+from tf_estimator.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.data.ops import dataset_ops, iterator_ops
@@ -9,9 +10,8 @@ from tensorflow.python.framework import ops
 
 
 def mend() -> None:
-    v1, iterator = dataset_ops.DatasetV1, iterator_ops.Iterator
-    iterator.__init__ = _record(iterator.__init__)
-    v1._make_one_shot_iterator = _make_savable(v1._make_one_shot_iterator)
+    around(iterator_ops.Iterator, '__init__')(_record)
+    around(dataset_ops.DatasetV1, '_make_one_shot_iterator')(_make_savable)
 
 
 def begin(graph: tf.Graph) -> None:
@@ -19,31 +19,21 @@ def begin(graph: tf.Graph) -> None:
     graph._exact_iterators = []
 
 
-def _record(init):
-    @functools.wraps(init)
-    def recorded(self, *args, **kwargs):
-        init(self, *args, **kwargs)
-        graph = ops.get_default_graph()
-        if hasattr(graph, '_exact_iterators'):
-            graph._exact_iterators.append(self)
-
-    return recorded
+def _record(init, self, *args, **kwargs):
+    init(self, *args, **kwargs)
+    graph = ops.get_default_graph()
+    if hasattr(graph, '_exact_iterators'):
+        graph._exact_iterators.append(self)
 
 
-def _make_savable(make_one_shot_iterator):
+def _make_savable(make_one_shot_iterator, self):
     """In a training, makes an iterator with an initializer: one-shot iterators hide their dataset in a function."""
-
-    @functools.wraps(make_one_shot_iterator)
-    def made(self):
-        graph = ops.get_default_graph()
-        if not hasattr(graph, '_exact_iterators'):
-            return make_one_shot_iterator(self)
-        iterator = self._make_initializable_iterator()
-        tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
-        iterator._exact_is_one_shot = True
-        return iterator
-
-    return made
+    if not hasattr(ops.get_default_graph(), '_exact_iterators'):
+        return make_one_shot_iterator(self)
+    iterator = self._make_initializable_iterator()
+    tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+    iterator._exact_is_one_shot = True
+    return iterator
 
 
 class Iterators:

@@ -10,6 +10,7 @@ from typing import Any
 import zlib
 
 from tf_estimator.exact import keys, samplers
+from tf_estimator.mending import around
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import func_graph, ops, random_seed
@@ -20,11 +21,10 @@ _MAX_SEED = 2**31 - 1
 
 
 def mend() -> None:
-    random_seed.get_seed = _get_seed(random_seed.get_seed)
+    around(random_seed, 'get_seed')(_get_seed)
     for module, replacements in _REPLACEMENTS.items():
         for name, replacement in replacements.items():
-            op = _replace(getattr(module, name), replacement)
-            setattr(module, name, op)
+            around(module, name)(functools.partial(_draw, replacement))
 
 
 @contextlib.contextmanager
@@ -42,30 +42,21 @@ def seeding_keras(seed: int) -> Iterator[None]:
             each.generator = generator
 
 
-def _get_seed(get_seed):
+def _get_seed(get_seed, op_seed):
     """Gives random ops without a seed different ones in each function: TensorFlow counts from 0 in each."""
-
-    @functools.wraps(get_seed)
-    def distinct(op_seed):
-        graph = ops.get_default_graph()
-        if op_seed is None and isinstance(graph, func_graph.FuncGraph) and keys.is_in_training(graph):
-            op_seed = zlib.crc32(repr((keys.path(graph), keys.next_number(graph))).encode()) % _MAX_SEED
-        return get_seed(op_seed)
-
-    return distinct
+    graph = ops.get_default_graph()
+    if op_seed is None and isinstance(graph, func_graph.FuncGraph) and keys.is_in_training(graph):
+        op_seed = zlib.crc32(repr((keys.path(graph), keys.next_number(graph))).encode()) % _MAX_SEED
+    return get_seed(op_seed)
 
 
-def _replace(op: Callable[..., Any], replacement: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(op)
-    def drawn(*args, seed=0, seed2=0, name=None, **kwargs):
-        key = keys.current() if replacement is not samplers.fixed_unigram or samplers.draws_by_key(**kwargs) else None
-        if key is None:
-            return op(*args, seed=seed, seed2=seed2, name=name, **kwargs)
-        with tf.name_scope(name, op.__name__):
-            pair = tf.stack([key, tf.constant(((seed or 0) << 31) + (seed2 or 0), tf.int64)])
-            return replacement(*args, seed=pair, **kwargs)
-
-    return drawn
+def _draw(replacement, op, *args, seed=0, seed2=0, name=None, **kwargs):
+    key = keys.current() if replacement is not samplers.fixed_unigram or samplers.draws_by_key(**kwargs) else None
+    if key is None:
+        return op(*args, seed=seed, seed2=seed2, name=name, **kwargs)
+    with tf.name_scope(name, op.__name__):
+        pair = tf.stack([key, tf.constant(((seed or 0) << 31) + (seed2 or 0), tf.int64)])
+        return replacement(*args, seed=pair, **kwargs)
 
 
 def _uniform(shape, dtype, seed):

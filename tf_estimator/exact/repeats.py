@@ -4,10 +4,10 @@ TensorFlow counts the epochs of a shuffle in the shuffle's iterator, whose state
 last elements still wait in a buffer behind it.
 """
 
-import functools
 from typing import Any
 
 from tf_estimator.exact import keys
+from tf_estimator.mending import around
 
 import tensorflow as tf
 from tensorflow.python.data.ops import repeat_op
@@ -18,20 +18,16 @@ _FLAGS = ('reshuffle_each_iteration', 'rerandomize_each_iteration')
 
 
 def mend() -> None:
-    random_seed.get_seed = _get_seed(random_seed.get_seed)
-    repeat_op._repeat = _repeat(repeat_op._repeat)
+    around(random_seed, 'get_seed')(_get_seed)
+    around(repeat_op, '_repeat')(_repeat)
 
 
-def _get_seed(get_seed):
-    @functools.wraps(get_seed)
-    def marked(seed):
-        seeds = get_seed(seed)
-        if keys.is_in_training(ops.get_default_graph()):
-            for each in seeds:
-                _mark(each)
-        return seeds
-
-    return marked
+def _get_seed(get_seed, seed):
+    seeds = get_seed(seed)
+    if keys.is_in_training(ops.get_default_graph()):
+        for each in seeds:
+            _mark(each)
+    return seeds
 
 
 def _mark(seed):
@@ -39,23 +35,19 @@ def _mark(seed):
     return seed
 
 
-def _repeat(repeat):
-    @functools.wraps(repeat)
-    def repeated(input_dataset, count, name):
-        variant = input_dataset._variant_tensor
-        seeded: dict[Any, bool] = {}
-        if not keys.is_in_training(ops.get_default_graph()) or not _has_seed(variant, seeded):
-            return repeat(input_dataset, count, name)
-        count = tf.cast(-1 if count is None else count, tf.int64)
-        epochs = tf.data.Dataset.range(tf.where(count < 0, tf.int64.max, count))
+def _repeat(repeat, input_dataset, count, name):
+    variant = input_dataset._variant_tensor
+    seeded: dict[Any, bool] = {}
+    if not keys.is_in_training(ops.get_default_graph()) or not _has_seed(variant, seeded):
+        return repeat(input_dataset, count, name)
+    count = tf.cast(-1 if count is None else count, tf.int64)
+    epochs = tf.data.Dataset.range(tf.where(count < 0, tf.int64.max, count))
 
-        @tf.autograph.experimental.do_not_convert
-        def epoch(number):
-            return tf.data.experimental.from_variant(_of_epoch(variant, number, seeded, {}), input_dataset.element_spec)
+    @tf.autograph.experimental.do_not_convert
+    def epoch(number):
+        return tf.data.experimental.from_variant(_of_epoch(variant, number, seeded, {}), input_dataset.element_spec)
 
-        return epochs.flat_map(epoch, name=name)
-
-    return repeated
+    return epochs.flat_map(epoch, name=name)
 
 
 def _has_seed(tensor: Any, known: dict[Any, bool]) -> bool:

@@ -11,6 +11,7 @@ from tf_estimator.exact.checkpoints import Numbers
 from tf_estimator.exact.iterators import Iterators
 from tf_estimator.exact.signals import Stop
 from tf_estimator.exact.state import State
+from tf_estimator.mending import around
 from tf_estimator.traps.log import warn
 
 import tensorflow.compat.v1 as tf
@@ -21,8 +22,7 @@ _BETWEEN_RUNS = 1 << 23
 
 
 def mend() -> None:
-    hook = tf.train.CheckpointSaverHook
-    hook._get_saver = _get_saver(hook._get_saver)
+    around(tf.train.CheckpointSaverHook, '_get_saver')(_get_saver)
 
 
 class NotFiniteError(CommandError, NanLossDuringTrainingError):
@@ -162,10 +162,6 @@ class _Saver:
         self._hook.save(session, int(global_step), save_checkpoint)
 
 
-def _get_saver(get_saver):
-    @functools.wraps(get_saver)
-    def got(self):
-        saver, hook = get_saver(self), getattr(tf.get_default_graph(), '_exact_hook', None)
-        return saver if hook is None or self._checkpoint_dir != hook.directory else hook.saver_of(self, saver)
-
-    return got
+def _get_saver(get_saver, self):
+    saver, hook = get_saver(self), getattr(tf.get_default_graph(), '_exact_hook', None)
+    return saver if hook is None or self._checkpoint_dir != hook.directory else hook.saver_of(self, saver)

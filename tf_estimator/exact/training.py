@@ -1,7 +1,6 @@
 """Estimator.train, which resumes exactly."""
 
 import contextlib
-import functools
 import os
 import secrets
 
@@ -10,6 +9,7 @@ from tf_estimator.exact.lock import lock
 from tf_estimator.exact.random_ops import seeding_keras
 from tf_estimator.exact.session import ExactHook
 from tf_estimator.exact.signals import Stop, watching
+from tf_estimator.mending import around
 from tf_estimator.traps.log import warn
 
 import tensorflow.compat.v1 as tf
@@ -21,29 +21,27 @@ _ended: dict[str, int | None] = {}
 
 
 def mend() -> None:
-    Estimator = estimators.Estimator
-    Estimator.train = _train(Estimator.train)
-    Estimator._get_features_and_labels_from_input_fn = _get_input(Estimator._get_features_and_labels_from_input_fn)
-    Estimator._train_with_estimator_spec = _train_with_spec(Estimator._train_with_estimator_spec)
-    Estimator._actual_eval = _evaluate(Estimator._actual_eval)
+    for name, function in (
+        ('train', _train),
+        ('_get_features_and_labels_from_input_fn', _get_input),
+        ('_train_with_estimator_spec', _train_with_spec),
+        ('_actual_eval', _evaluate),
+    ):
+        around(estimators.Estimator, name)(function)
 
 
-def _train(train):
-    @functools.wraps(train)
-    def exact(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
-        config = self.config
-        if self._train_distribution or config.num_worker_replicas > 1 or config.num_ps_replicas:
-            warn('With a distribution strategy or in a cluster, --exact does nothing: this training does not resume exactly.')
-            return train(self, input_fn, hooks, steps, max_steps, saving_listeners)
-        with contextlib.ExitStack() as stack:
-            _prepare(self, stack)
-            first = self._exact_hook._first_step
-            train(self, input_fn, hooks, steps, max_steps, saving_listeners)
-            if max_steps is None or first is None or first <= max_steps:
-                _ended[os.path.realpath(self.model_dir)] = _latest_step(self.model_dir)
-        return self
-
-    return exact
+def _train(train, self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
+    config = self.config
+    if self._train_distribution or config.num_worker_replicas > 1 or config.num_ps_replicas:
+        warn('With a distribution strategy or in a cluster, --exact does nothing: this training does not resume exactly.')
+        return train(self, input_fn, hooks, steps, max_steps, saving_listeners)
+    with contextlib.ExitStack() as stack:
+        _prepare(self, stack)
+        first = self._exact_hook._first_step
+        train(self, input_fn, hooks, steps, max_steps, saving_listeners)
+        if max_steps is None or first is None or first <= max_steps:
+            _ended[os.path.realpath(self.model_dir)] = _latest_step(self.model_dir)
+    return self
 
 
 def _prepare(estimator, stack):
@@ -86,39 +84,26 @@ def _latest_step(directory):
     return checkpoints.step_of(latest) if latest else None
 
 
-def _get_input(get_input):
-    @functools.wraps(get_input)
-    def made(self, input_fn, mode):
-        graph, hook = tf.get_default_graph(), getattr(self, '_exact_hook', None)
-        if hook is not None and mode == tf.estimator.ModeKeys.TRAIN:
-            keys.begin(graph)
-            iterators.begin(graph)
-            graph.seed = hook._seed
-        return get_input(self, input_fn, mode)
-
-    return made
+def _get_input(get_input, self, input_fn, mode):
+    graph, hook = tf.get_default_graph(), getattr(self, '_exact_hook', None)
+    if hook is not None and mode == tf.estimator.ModeKeys.TRAIN:
+        keys.begin(graph)
+        iterators.begin(graph)
+        graph.seed = hook._seed
+    return get_input(self, input_fn, mode)
 
 
-def _train_with_spec(train_with_spec):
-    @functools.wraps(train_with_spec)
-    def trained(self, estimator_spec, worker_hooks, hooks, global_step_tensor, saving_listeners):
-        hook = getattr(self, '_exact_hook', None)
-        if hook is not None:
-            estimator_spec = estimator_spec._replace(training_hooks=[*estimator_spec.training_hooks, hook])
-        return train_with_spec(self, estimator_spec, worker_hooks, hooks, global_step_tensor, saving_listeners)
-
-    return trained
+def _train_with_spec(train_with_spec, self, estimator_spec, *args):
+    hook = getattr(self, '_exact_hook', None)
+    if hook is not None:
+        estimator_spec = estimator_spec._replace(training_hooks=[*estimator_spec.training_hooks, hook])
+    return train_with_spec(self, estimator_spec, *args)
 
 
-def _evaluate(actual_eval):
+def _evaluate(actual_eval, self, *args, **kwargs):
     """During an evaluation within a training, there is nothing to save: a signal ends the process at once."""
-
-    @functools.wraps(actual_eval)
-    def evaluate(self, *args, **kwargs):
-        for stop in _stops:
-            stop.is_saved = True
-            if stop.number is not None:
-                stop.exit()
-        return actual_eval(self, *args, **kwargs)
-
-    return evaluate
+    for stop in _stops:
+        stop.is_saved = True
+        if stop.number is not None:
+            stop.exit()
+    return actual_eval(self, *args, **kwargs)

@@ -2,9 +2,9 @@
 
 import copy
 import inspect
-import logging
 
 from tf_estimator.mending import around
+from tf_estimator.traps.log import warn
 
 import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import head as heads
@@ -32,31 +32,20 @@ class _TakesOptimizer:
         )
 
 
-class _Binary(_TakesOptimizer, heads.binary_class_head.BinaryClassHead):
-    pass
-
-
-class _MultiClass(_TakesOptimizer, heads.multi_class_head.MultiClassHead):
-    pass
-
-
-class _MultiLabel(_TakesOptimizer, heads.multi_label_head.MultiLabelHead):
-    pass
-
-
-class _Multi(_TakesOptimizer, heads.multi_head.MultiHead):
-    pass
-
-
-class _Regression(_TakesOptimizer, heads.regression_head.RegressionHead):
-    pass
-
-
-binary_classification_head, multi_class_head, multi_label_head, multi_head = _Binary, _MultiClass, _MultiLabel, _Multi
+binary_classification_head, multi_class_head, multi_label_head, multi_head, _regression_head = (
+    type(head.__name__, (_TakesOptimizer, head), {'__module__': __name__})
+    for head in (
+        heads.binary_class_head.BinaryClassHead,
+        heads.multi_class_head.MultiClassHead,
+        heads.multi_label_head.MultiLabelHead,
+        heads.multi_head.MultiHead,
+        heads.regression_head.RegressionHead,
+    )
+)
 
 
 def regression_head(weight_column=None, label_dimension=1, *args, **options):
-    return _Regression(label_dimension, weight_column, *args, **options)
+    return _regression_head(label_dimension, weight_column, *args, **options)
 
 
 def forward_features(estimator, keys=None, sparse_default_values=None):
@@ -114,7 +103,7 @@ def clip_gradients_by_norm(optimizer, clip_norm):
 
 def replicate_model_fn(model_fn, *unused_args, **unused_options):
     """Returns the model_fn: the model runs on one device, which is said."""
-    logging.getLogger('tensorflow').warning(
+    warn(
         'tf.contrib.estimator.replicate_model_fn: the model runs on one device; for several, use '
         'RunConfig(train_distribute=tf.distribute.MirroredStrategy()).'
     )

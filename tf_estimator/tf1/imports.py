@@ -15,7 +15,7 @@ from typing import Any
 
 from tf_estimator.tf1.modules import resolve
 
-_REAL = ('core', 'compiler', 'python', 'tools', 'tsl', '_api')  # Packages that a program shares with libraries.
+SHARED = ('core', 'compiler', 'python', 'tools', 'tsl', '_api')  # Packages that a program shares with libraries.
 _FOR_CALLERS = ('pkgutil', 'pydoc')  # Modules that import what their callers name.
 _LITE = 'lite'  # It has names of compat.v1, and files that are shared.
 
@@ -76,7 +76,7 @@ class Imports:
 
     def _find(self, name):
         _, *parts = name.split('.')
-        if not parts or parts[0] not in _REAL:
+        if not parts or parts[0] not in SHARED:
             try:
                 return resolve(self._tensorflow, parts)
             except AttributeError as error:
@@ -93,7 +93,7 @@ class Imports:
     def _check_submodule(self, module, path):
         """Imports a module that is no attribute of its package yet; raises ImportError with the reason if there is none."""
         try:
-            if path.split('.')[1] in (*_REAL, _LITE):
+            if path.split('.')[1] in (*SHARED, _LITE):
                 self._find(path)
             else:
                 getattr(module, path.rpartition('.')[2])

@@ -1,5 +1,7 @@
 """tf.contrib.layers: embeddings, and the feature columns of before tf.feature_column."""
 
+from tf_estimator.traps.log import warn
+
 import tensorflow.compat.v1 as tf
 
 _columns = tf.feature_column
@@ -36,21 +38,33 @@ def real_valued_column(column_name, dimension=1, default_value=None, dtype=tf.fl
     return _columns.numeric_column(column_name, (dimension,), default_value, dtype, normalizer)
 
 
+def _warn_unless_sum(combiner):
+    if combiner != 'sum':
+        text = (
+            'combiner=%r of a column is ignored: linear Estimators take sparse_combiner, combined ones linear_sparse_combiner.'
+        )
+        warn(f'tf.contrib.layers: {text}', combiner)
+
+
 def sparse_column_with_hash_bucket(column_name, hash_bucket_size, combiner='sum', dtype=tf.string, hash_keys=None):
+    _warn_unless_sum(combiner)
     return _columns.categorical_column_with_hash_bucket(column_name, hash_bucket_size, dtype)
 
 
 def sparse_column_with_integerized_feature(column_name, bucket_size, combiner='sum', dtype=tf.int64):
+    _warn_unless_sum(combiner)
     return _columns.categorical_column_with_identity(column_name, bucket_size)
 
 
 def sparse_column_with_keys(column_name, keys, default_value=-1, combiner='sum', dtype=tf.string):
+    _warn_unless_sum(combiner)
     return _columns.categorical_column_with_vocabulary_list(column_name, keys, dtype, default_value)
 
 
 def sparse_column_with_vocabulary_file(
     column_name, vocabulary_file, num_oov_buckets=0, vocab_size=None, default_value=-1, combiner='sum', dtype=tf.string
 ):
+    _warn_unless_sum(combiner)
     return _columns.categorical_column_with_vocabulary_file(
         column_name, vocabulary_file, vocab_size, num_oov_buckets, None if num_oov_buckets else default_value, dtype
     )
@@ -68,6 +82,7 @@ def embedding_column(sparse_id_column, dimension, combiner='mean', initializer=N
 
 def crossed_column(columns, hash_bucket_size, combiner='sum', **unused_options):
     """Crosses columns; hashed ones by their features, as tf.feature_column requires."""
+    _warn_unless_sum(combiner)
     keys = [column.key if hasattr(column, 'hash_bucket_size') and hasattr(column, 'key') else column for column in columns]
     return _columns.crossed_column(keys, hash_bucket_size)
 

@@ -4,6 +4,8 @@ import os
 import sys
 from typing import Any
 
+from tf_estimator.graphs import reached
+from tf_estimator.traps import memory
 from tf_estimator.traps.reads import UnknownError
 from tf_estimator.traps.state import State
 
@@ -58,9 +60,6 @@ class Kept:
 
     _last = Situation(None)
 
-    def __deepcopy__(self, memo):
-        return Kept()
-
     def __reduce__(self):
         return Kept, ()
 
@@ -110,31 +109,21 @@ def _known(tensor):
     return repr(np.asarray(tensor_util.constant_value(tensor, partial=True)).tolist())
 
 
-def is_simple_input(graph: tf.Graph, features: Any) -> bool:
-    """Whether features come from datasets alone, and nothing else of their graph, which has a global step, is of use."""
+def is_simple_input(graph: tf.Graph, values: Any) -> bool:
+    """Whether values come from datasets alone, and nothing else of their graph, which has a global step, is of use."""
     with graph.as_default():
         has_variables = len(tf.global_variables()) > 1 or tf.local_variables()
-    keys = {key for key in graph.get_all_collection_keys() if graph.get_collection_ref(key)} - {
+    keys = {key for key in graph.get_all_collection_keys() if graph.get_collection_ref(key)}
+    harmless = {
         'variables',
         'global_step',
         'cond_context',
         'while_context',
+        'table_initializer',
+        'iterators',
+        'saveable_objects',
     }
-    types = {op.type for op in reached(flatten(features), [])}
-    return not has_variables and keys <= {'table_initializer', 'iterators', 'saveable_objects'} and 'IteratorGetNext' in types
-
-
-def reached(tensors: list[Any], ends: list[Any]) -> set[Any]:
-    """Returns the ops that tensors or ops depend on; it does not look beyond the tensors `ends`."""
-    names = {end.name for end in ends}
-    waiting = [getattr(each, 'op', each) for each in tensors if each.name not in names]
-    seen: set[tf.Operation] = set()
-    while waiting:
-        op = waiting.pop()
-        if op not in seen:
-            seen.add(op)
-            waiting += [*(each.op for each in op.inputs if each.name not in names), *op.control_inputs]
-    return seen
+    return not has_variables and keys <= harmless and any(op.type == 'IteratorGetNext' for op in reached(flatten(values)))
 
 
 def only_reads(graph: tf.Graph, ops: Any) -> bool:
@@ -168,17 +157,47 @@ def starts_alike(graph: tf.Graph, scaffold: Any) -> bool:
 
 
 class Input:
-    """An input_fn's graph with its session, which yields values for the inputs of another graph."""
+    """The features and labels of an input_fn in the default graph, and, once started, its values, for a graph that is fed.
 
-    def __init__(self, graph, values, hooks, config):
-        self._flat = flatten(values)
-        with graph.as_default():
-            for hook in hooks:
-                hook.begin()
-            tables = tf.tables_initializer()
-        self._session = tf.Session(graph=graph, config=config)
+    Attributes:
+      values: nested tensors [features] or [features, labels].
+      hooks: of the input_fn.
+      ops: of the input_fn.
+      signature, is_simple: of the values; see `signature` and `is_simple_input`.
+    """
+
+    def __init__(self, estimator, input_fn, mode):
+        self._estimator, self._mode, self._graph = estimator, mode, tf.get_default_graph()
+        tf.set_random_seed(estimator._config.tf_random_seed)
+        estimator._create_and_assert_global_step(self._graph)
+        before = {*self._graph.get_operations()}
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            features, self.hooks = estimator._get_features_from_input_fn(input_fn, mode)
+            self._given = features, None
+        else:
+            *self._given, self.hooks = estimator._get_features_and_labels_from_input_fn(input_fn, mode)
+        self.values = [*self._given[:1], *(each for each in self._given[1:] if each is not None)]
+        self.ops = {*self._graph.get_operations()} - before
+        self.signature = signature(self.values)
+        self.is_simple = self.signature is not None and is_simple_input(self._graph, self.values)
+
+    def kept_model(self, keep):
+        """Returns the model of a Situation if it takes the input; None if it does not."""
+        return keep.model if self.is_simple and keep.model and keep.model.signature == self.signature else None
+
+    def call_model_fn(self):
+        with memory.forgetting() as forgetting:
+            forgetting.graph = self._graph
+            return self._estimator._call_model_fn(*self._given, self._mode, self._estimator.config)
+
+    def start(self):
+        for hook in self.hooks:
+            hook.begin()
+        tables = tf.tables_initializer()
+        self._flat = flatten(self.values)
+        self._session = tf.Session(graph=self._graph, config=self._estimator._session_config)
         self._session.run(tables)
-        for hook in hooks:
+        for hook in self.hooks:
             hook.after_create_session(self._session, None)
 
     def next(self):

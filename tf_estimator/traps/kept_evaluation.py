@@ -1,9 +1,11 @@
 """evaluate() keeps its graph while it is called again with the same model, and with inputs alike, for any checkpoint."""
 
+import contextlib
 import time
 
+from tf_estimator.graphs import reached
 from tf_estimator.mending import around
-from tf_estimator.traps import kept, memory
+from tf_estimator.traps import kept
 from tf_estimator.traps.evaluation import Count
 
 import tensorflow.compat.v1 as tf
@@ -28,12 +30,12 @@ def _actual_eval(actual_eval, self, input_fn, strategy=None, steps=None, hooks=N
 class _Model:
     """A graph of an evaluation, which is fed. Each evaluation has a session of its own, in which all state starts anew."""
 
-    def __init__(self, graph, inputs, spec):
-        self.graph, self._inputs, self._scaffold = graph, inputs, spec.scaffold or tf.train.Scaffold()
+    def __init__(self, graph, given, spec):
+        self.graph, self.inputs, self._scaffold = graph, kept.flatten(given.values), spec.scaffold or tf.train.Scaffold()
+        self.signature = given.signature
         metrics = estimators._verify_and_create_loss_metric(spec.eval_metric_ops, spec.loss)
         self.update, self.results = estimators._extract_metric_update_ops(metrics)
         self.results[tf.GraphKeys.GLOBAL_STEP] = tf.train.get_global_step(graph)
-        self.signature = kept.signature(inputs)
 
     def prepare(self):
         """Adds the counter of batches, as for any evaluation, to the finished graph."""
@@ -50,7 +52,7 @@ class _Model:
         creator = tf.train.ChiefSessionCreator(self._scaffold, config=config, checkpoint_filename_with_path=checkpoint)
         with self.graph.as_default(), tf.train.MonitoredSession(creator, [Count(), *hooks, final]) as session:
             while not session.should_stop():
-                session.run(self._updates, dict(zip(kept.flatten(self._inputs), batches.next())))
+                session.run(self._updates, dict(zip(self.inputs, batches.next())))
         return final.final_ops_values
 
 
@@ -58,34 +60,20 @@ def _evaluate(estimator, keep, input_fn, steps, checkpoint, directory):
     """Evaluates by the kept model if it takes the input; otherwise makes another one."""
     hooks = estimator._convert_eval_steps_to_hooks(steps)
     with tf.Graph().as_default() as graph:
-        tf.set_random_seed(estimator._config.tf_random_seed)
-        estimator._create_and_assert_global_step(graph)
-        before = {*graph.get_operations()}
-        features, labels, input_hooks = estimator._get_features_and_labels_from_input_fn(input_fn, _EVAL)
-        inputs = [features] if labels is None else [features, labels]
-        is_simple = kept.is_simple_input(graph, inputs)
-        model = keep.model if is_simple else None
-        if model is None or model.signature != kept.signature(inputs):
-            of_input = {*graph.get_operations()} - before
-            with memory._forgetting() as forgetting:
-                forgetting.graph = graph
-                spec = estimator._call_model_fn(features, labels, _EVAL, estimator.config)
-            model = _Model(graph, inputs, spec)
-            if not is_simple or not _depends_on_inputs_alone(model, of_input, spec):
+        given = kept.Input(estimator, input_fn, _EVAL)
+        model = given.kept_model(keep)
+        if model is None:
+            spec = given.call_model_fn()
+            model = _Model(graph, given, spec)
+            if not given.is_simple or not _depends_on_inputs_alone(model, given, spec):
                 keep.is_refused = True
-                return _plain(estimator, model, spec, [*input_hooks, Count(), *hooks], checkpoint, directory)
+                return _plain(estimator, model, spec, [*given.hooks, Count(), *hooks], checkpoint, directory)
             model.prepare()
             keep.model = model
-        batches = kept.Input(graph, inputs, input_hooks, estimator._session_config)
-    try:
-        return _run(estimator, model, batches, hooks, checkpoint, directory)
-    finally:
-        batches.close()
-
-
-def _run(estimator, model, batches, hooks, checkpoint, directory):
+        given.start()
     tf.logging.info('Starting evaluation at %s', time.strftime('%Y-%m-%dT%H:%M:%S'))
-    results = model.run(batches, hooks, checkpoint, estimator._session_config)
+    with contextlib.closing(given):
+        results = model.run(given, hooks, checkpoint, estimator._session_config)
     tf.logging.info('Finished evaluation at %s', time.strftime('%Y-%m-%d-%H:%M:%S'))
     step = results[tf.GraphKeys.GLOBAL_STEP]
     estimators._write_dict_to_summary(directory, results, step)
@@ -93,12 +81,12 @@ def _run(estimator, model, batches, hooks, checkpoint, directory):
     return results
 
 
-def _depends_on_inputs_alone(model, of_input, spec):
-    if model.signature is None or spec.evaluation_hooks or not kept.starts_alike(model.graph, spec.scaffold):
+def _depends_on_inputs_alone(model, given, spec):
+    if spec.evaluation_hooks or not kept.starts_alike(model.graph, spec.scaffold):
         return False
     results = [tensor for tensor in model.results.values() if tensor is not None]
-    ops = kept.reached([model.update, *results], kept.flatten(model._inputs))
-    return not kept.runs_python(model.graph) and not ops & of_input and not kept.reached(results, []) & of_input
+    ops = reached([model.update, *results], model.inputs)
+    return not kept.runs_python(model.graph) and not ops & given.ops and not reached(results) & given.ops
 
 
 def _plain(estimator, model, spec, hooks, checkpoint, directory):

@@ -16,19 +16,19 @@ _optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # That have applied gradi
 
 @around(estimators.Estimator, '_train_model')
 def _train_model(train_model, self, input_fn, hooks, saving_listeners):
-    with _forgetting() as hook:
+    with forgetting() as hook:
         return train_model(self, input_fn, [hook, *hooks], saving_listeners)
 
 
 @around(estimators.Estimator, '_actual_eval')
 def _evaluate(actual_eval, self, input_fn, strategy=None, steps=None, hooks=None, checkpoint_path=None, name=None):
-    with _forgetting() as hook:
+    with forgetting() as hook:
         return actual_eval(self, input_fn, strategy, steps, [*(hooks or ()), hook], checkpoint_path, name)
 
 
 @around(estimators.Estimator, 'predict')
 def _predict(predict, self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
-    with _forgetting() as hook:
+    with forgetting() as hook:
         yield from predict(self, input_fn, predict_keys, [*(hooks or ()), hook], checkpoint_path, yield_single_examples)
 
 
@@ -49,7 +49,7 @@ class _Graph(tf.train.SessionRunHook):
 
 
 @contextlib.contextmanager
-def _forgetting() -> Iterator[_Graph]:
+def forgetting() -> Iterator[_Graph]:
     """Yields a hook. After the block, nothing outside of its session's graph knows that graph."""
     hook, gradients = _Graph(), ops.gradient_registry._registry
     known = {*gradients}

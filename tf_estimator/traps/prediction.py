@@ -1,27 +1,25 @@
 """predict() keeps its graph and session while it is called again with the same model and checkpoint, and with inputs alike."""
 
+import contextlib
+
+from tf_estimator.graphs import reached
 from tf_estimator.mending import around
-from tf_estimator.traps import kept, memory
+from tf_estimator.traps import kept
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context
 from tensorflow_estimator.python.estimator import estimator as estimators
 
-_PREDICT = tf.estimator.ModeKeys.PREDICT
-
 
 class _Model:
     """A graph of predictions, which is fed, with its session."""
 
-    def __init__(self, graph, inputs, predictions, scaffold, checkpoint, config):
-        self.signature, self.predictions = kept.signature(inputs), predictions
-        self._inputs = kept.flatten(inputs)
-        creator = tf.train.ChiefSessionCreator(scaffold, config=config, checkpoint_filename_with_path=checkpoint)
-        with graph.as_default():
-            self._session = creator.create_session()
+    def __init__(self, given, predictions, creator):
+        self.signature, self._inputs, self._predictions = given.signature, kept.flatten(given.values), predictions
+        self._session = creator.create_session()
 
     def run(self, values):
-        return self._session.run(self.predictions, dict(zip(self._inputs, values)))
+        return self._session.run(self._predictions, dict(zip(self._inputs, values)))
 
 
 @around(estimators.Estimator, 'train')
@@ -60,51 +58,33 @@ def _examples(estimator, batch):
 
 def _batches(estimator, keep, input_fn, predict_keys, checkpoint):
     """Yields the predictions of batches, by the kept model if it takes the input; otherwise makes another one."""
+    config = estimator._session_config
     with context.graph_mode(), tf.Graph().as_default() as graph:
-        tf.set_random_seed(estimator._config.tf_random_seed)
-        estimator._create_and_assert_global_step(graph)
-        before = {*graph.get_operations()}
-        features, hooks = estimator._get_features_from_input_fn(input_fn, _PREDICT)
-        is_simple = kept.is_simple_input(graph, features)
-        model = keep.model if is_simple else None
-        if model is None or model.signature != kept.signature(features):
-            model, of_input = None, {*graph.get_operations()} - before
-            with memory._forgetting() as forgetting:
-                forgetting.graph = graph
-                spec = estimator._call_model_fn(features, None, _PREDICT, estimator.config)
-            predictions = estimator._extract_keys(spec.predictions, predict_keys)
-            if not is_simple or not _depends_on_features_alone(graph, features, of_input, spec, predictions):
-                keep.is_refused = True
-                yield from _plain(estimator, spec, predictions, hooks, checkpoint)
-                return
-        batches = kept.Input(graph, features, hooks, estimator._session_config)
+        given = kept.Input(estimator, input_fn, tf.estimator.ModeKeys.PREDICT)
+        model = given.kept_model(keep)
         if model is None:
-            keep.model = model = _Model(graph, features, predictions, spec.scaffold, checkpoint, estimator._session_config)
-    try:
+            spec = given.call_model_fn()
+            predictions = estimator._extract_keys(spec.predictions, predict_keys)
+            creator = tf.train.ChiefSessionCreator(spec.scaffold, config=config, checkpoint_filename_with_path=checkpoint)
+            if not given.is_simple or not _depends_on_features_alone(graph, given, spec, predictions):
+                keep.is_refused = True
+                with tf.train.MonitoredSession(creator, [*given.hooks, *(spec.prediction_hooks or ())]) as session:
+                    while not session.should_stop():
+                        yield session.run(predictions)
+                return
+        given.start()
+        if model is None:
+            keep.model = model = _Model(given, predictions, creator)
+    with contextlib.closing(given), contextlib.suppress(tf.errors.OutOfRangeError, StopIteration):  # The input has ended.
         while True:
-            yield model.run(batches.next())
-    except (tf.errors.OutOfRangeError, StopIteration):
-        pass  # The input has ended.
-    finally:
-        batches.close()
+            yield model.run(given.next())
 
 
-def _depends_on_features_alone(graph, features, of_input, spec, predictions):
-    if kept.signature(features) is None or spec.prediction_hooks:
+def _depends_on_features_alone(graph, given, spec, predictions):
+    if spec.prediction_hooks:
         return False
-    ops = kept.reached(kept.flatten(predictions), kept.flatten(features))
+    ops = reached(kept.flatten(predictions), kept.flatten(given.values))
     local = {variable.op.name for variable in tf.local_variables()}
-    is_apart = not ops & of_input and not any(op.name in local for op in ops)
+    is_apart = not ops & given.ops and not any(op.name in local for op in ops)
     has_files = any('FromTextFile' in op.type for op in graph.get_operations())
     return is_apart and not has_files and kept.only_reads(graph, ops) and kept.starts_alike(graph, spec.scaffold)
-
-
-def _plain(estimator, spec, predictions, hooks, checkpoint):
-    """Yields predictions by a session of their graph, which is the default one."""
-    hooks = [*hooks, *(spec.prediction_hooks or ())]
-    creator = tf.train.ChiefSessionCreator(
-        spec.scaffold, config=estimator._session_config, checkpoint_filename_with_path=checkpoint
-    )
-    with tf.train.MonitoredSession(creator, hooks) as session:
-        while not session.should_stop():
-            yield session.run(predictions)

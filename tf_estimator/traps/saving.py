@@ -1,5 +1,6 @@
 """The checkpoint that a training restores, which it does not write again over itself: a full disk or a kill could lose it."""
 
+from tf_estimator.graphs import reached
 from tf_estimator.mending import around
 
 import numpy as np
@@ -63,15 +64,9 @@ def _is_saved(saver, session, path):
 
 def _saved_tensors(graph, saver):
     """Returns {name in the checkpoint: tensor}; {} if there are slices, states of iterators, or parameter servers."""
-    waiting, seen = [graph.as_graph_element(saver.saver_def.save_tensor_name).op], set()
     tensors: dict[str, tf.Tensor] = {}
-    while waiting:
-        op = waiting.pop()
-        if op in seen:
-            continue
-        seen.add(op)
+    for op in reached([graph.as_graph_element(saver.saver_def.save_tensor_name)]):
         if op.type != 'SaveV2':
-            waiting += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
             continue
         _, names, slices, *values = op.inputs
         names, slices = (tensor_util.constant_value(tensor) for tensor in (names, slices))

@@ -1,7 +1,9 @@
 """Predictions and warm starts with weights that nobody has trained."""
 
+import types
 import weakref
 
+from tf_estimator.graphs import reached
 from tf_estimator.mending import around
 from tf_estimator.traps.log import warn
 
@@ -37,14 +39,7 @@ class _NeedsWeights(tf.train.SessionRunHook):
 
 def _is_random(variable):
     """Whether the initial value of a variable depends on a random op."""
-    initializer = variable.initializer  # A tensor if a checkpoint initializes it.
-    waiting, seen = [getattr(initializer, 'op', initializer)], set()
-    while waiting:
-        op = waiting.pop()
-        if op not in seen:
-            seen.add(op)
-            waiting += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
-    return any('Random' in op.type or 'Normal' in op.type for op in seen)
+    return any('Random' in op.type or 'Normal' in op.type for op in reached([variable.initializer]))
 
 
 @around(estimators.Estimator, 'predict')
@@ -66,21 +61,18 @@ def _call_model_fn(call_model_fn, self, features, labels, mode, config):
     return spec
 
 
-class _TolerantUtils:
-    """The module checkpoint_utils, but for a function."""
-
-    def __getattr__(self, name):
-        return getattr(checkpoint_utils, name)
-
-    def init_from_checkpoint(self, checkpoint, variables):
-        """Initializes the variables that a checkpoint lacks, and names them: {name in the checkpoint: variable}."""
-        there = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
-        names = {name: value if isinstance(value, list) else [value] for name, value in variables.items() if name not in there}
-        new = [name for name, parts in names.items() if name == warm_starting_util._infer_var_name(parts)]  # Not renamed.
-        if 0 < len(new) < len(variables):  # If it lacks all, it is of another model, which TensorFlow reports.
-            warn('%s lacks %s: initialized, not warm-started.', checkpoint, ', '.join(sorted(new)))
-            variables = {name: value for name, value in variables.items() if name not in new}
-        checkpoint_utils.init_from_checkpoint(checkpoint, variables)
+def _init_from_checkpoint(checkpoint, variables):
+    """Initializes the variables that a checkpoint lacks, and names them: {name in the checkpoint: variable}."""
+    there = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
+    names = {name: value if isinstance(value, list) else [value] for name, value in variables.items() if name not in there}
+    new = [name for name, parts in names.items() if name == warm_starting_util._infer_var_name(parts)]  # Not renamed.
+    if 0 < len(new) < len(variables):  # If it lacks all, it is of another model, which TensorFlow reports.
+        warn('%s lacks %s: initialized, not warm-started.', checkpoint, ', '.join(sorted(new)))
+        variables = {name: value for name, value in variables.items() if name not in new}
+    checkpoint_utils.init_from_checkpoint(checkpoint, variables)
 
 
-warm_starting_util.checkpoint_utils = _TolerantUtils()
+# Warm starts alone: what else calls the function means all its variables.
+warm_starting_util.checkpoint_utils = types.SimpleNamespace(
+    **{**vars(checkpoint_utils), 'init_from_checkpoint': _init_from_checkpoint}
+)

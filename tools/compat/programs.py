@@ -23,7 +23,7 @@ _TIME_LIMIT = 600  # Seconds.
 
 
 def main() -> None:
-    arguments = parse_arguments(__doc__, 'programs', metavar='OWNER/NAME')
+    arguments = argument_parser(__doc__, 'programs', metavar='OWNER/NAME').parse_args()
     print('| repository | commit | file | --check | what happened |\n| --- | --- | --- | --- | --- |')
     has_changed = False
     for row in chosen_rows(PROGRAMS, 'repository', arguments.names):
@@ -38,13 +38,13 @@ def main() -> None:
     sys.exit(int(has_changed))
 
 
-def parse_arguments(doc, folder, metavar):
-    """Returns the arguments of a command on public programs: names, the source of repositories, and a folder to work in."""
+def argument_parser(doc, folder, metavar):
+    """Returns the parser of a command on public programs: names, the source of repositories, and a folder to work in."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('names', nargs='*', metavar=metavar)
     parser.add_argument('--source', default='https://github.com/{owner}/{name}', help='of a repository (default: %(default)s)')
     parser.add_argument('--work', default=Path(tempfile.gettempdir(), folder), type=Path, help='default: %(default)s')
-    return parser.parse_args()
+    return parser
 
 
 def chosen_rows(path, column, names):

@@ -1,10 +1,11 @@
 """Trains public programs with the trainer, kills each with kill -9, resumes it, and compares it with an undisturbed run.
 
-    python -m tools.compat.under_trainer [--source=https://github.com/{owner}/{name}] [--work=DIR] [MODULE...]
+    python -m tools.compat.under_trainer [--source=https://github.com/{owner}/{name}] [--work=DIR] [MODULE...] [FLAG...]
 
 trainer_modules.tsv has the programs, each at a commit, trainer_modules/MODULE.py the model and dataset module of each. Their
 packages are installed in DIR, and small data is written into the checkouts. Prints the table of docs/porting.md: variables that
-differ in any bit, and metrics that differ from those of the program's own Estimator. Exits with 1 if any do.
+differ in any bit, and metrics that differ from those of the program's own Estimator. Exits with 1 if any do. Other flags, such
+as --num_towers=2, are those of the trainings; a program that the trainer then refuses has its line in the table.
 """
 
 import json
@@ -19,7 +20,7 @@ import numpy as np
 
 from tests.shared import ROOT, read_weights
 from tools.compat import small_data
-from tools.compat.programs import checkout, chosen_rows, parse_arguments
+from tools.compat.programs import argument_parser, checkout, chosen_rows, last_line
 
 MODULES = Path(__file__).with_name('trainer_modules')
 _STEPS, _SAVE_STEPS = 60, 10
@@ -27,17 +28,22 @@ _TOLERANCE = 1e-5  # Relative, of a metric: the trainer writes six digits.
 
 
 def main() -> None:
-    arguments = parse_arguments(__doc__, 'under_trainer', metavar='MODULE')
+    arguments, flags = argument_parser(__doc__, 'under_trainer', metavar='MODULE').parse_known_args()
     print('| program | lines | killed at step | variables that differ | metrics that differ |\n| --- | --- | --- | --- | --- |')
     is_same = True
     for row in chosen_rows(MODULES.with_suffix('.tsv'), 'module', arguments.names):
-        cells = _compare(arguments.work.resolve(), arguments.source, row)
-        is_same &= all(cell.startswith(('0 ', 'none')) for cell in cells[-2:])
+        try:
+            cells = _compare(arguments.work.resolve(), arguments.source, row, flags)
+            is_same &= all(cell.startswith(('0 ', 'none')) for cell in cells[-2:])
+        except RuntimeError as error:
+            if not flags:
+                raise
+            cells = ('', '', last_line(str(error)), '')
         print(f'| {row["repository"]} {row["commit"]}, {row["program"]} | {" | ".join(cells)} |', flush=True)
     sys.exit(int(not is_same))
 
 
-def _compare(work, source, row):
+def _compare(work, source, row, flags):
     """Returns the cells of a program: lines of its module, step of the kill, variables and metrics that differ."""
     folder = checkout(work, source, row['repository'], row['commit']) / row['folder']
     if row['data']:  # Else the repository has data.
@@ -45,7 +51,7 @@ def _compare(work, source, row):
     environment = {**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '2', 'PYTHONPATH': f'{folder}:{ROOT}:{_site(work, row["packages"])}'}
     lines = sum(bool(line.strip()) for line in (MODULES / f'{row["module"]}.py').read_text().splitlines())
     with tempfile.TemporaryDirectory() as out:
-        program = _Program(row, folder, environment, Path(out))
+        program = _Program(row, folder, environment, Path(out), flags)
         program.train('undisturbed').finish()
         step = program.train('killed').kill()
         program.train('killed').finish()
@@ -72,15 +78,21 @@ def _site(work, packages):
 class _Program:
     """A program's module, by the trainer and by its own Estimator."""
 
-    def __init__(self, row, folder, environment, out):
+    def __init__(self, row, folder, environment, out, flags):
         self._module = f'tools.compat.trainer_modules.{row["module"]}'
         self._eval_steps = row['eval_steps']
         self._options = dict(cwd=folder, env=environment, stdin=subprocess.DEVNULL)
-        self._out = out
+        self._out, self._flags = out, flags
 
     def train(self, name):
         """Starts a training into the folder of this name."""
-        flags = (f'--model={self._module}', f'--dataset={self._module}', '--schedule=train', f'--train_steps={_STEPS}')
+        flags = (
+            f'--model={self._module}',
+            f'--dataset={self._module}',
+            '--schedule=train',
+            f'--train_steps={_STEPS}',
+            *self._flags,
+        )
         output_dir = self._out / name
         command = _trainer(*flags, f'--save_checkpoints_steps={_SAVE_STEPS}', f'--output_dir={output_dir}')
         with open(self._out / 'log', 'w') as log:

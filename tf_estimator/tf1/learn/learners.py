@@ -181,25 +181,7 @@ class _Regressor(_Canned):
         return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
 
 
-class DNNClassifier(_Classifier, tf.estimator.DNNClassifier):
-    pass
-
-
-class DNNRegressor(_Regressor, tf.estimator.DNNRegressor):
-    pass
-
-
-class LinearClassifier(_Classifier, tf.estimator.LinearClassifier):
-    pass
-
-
-class LinearRegressor(_Regressor, tf.estimator.LinearRegressor):
-    pass
-
-
-class DNNLinearCombinedClassifier(_Classifier, tf.estimator.DNNLinearCombinedClassifier):
-    pass
-
-
-class DNNLinearCombinedRegressor(_Regressor, tf.estimator.DNNLinearCombinedRegressor):
-    pass
+for _kind in ('DNN', 'Linear', 'DNNLinearCombined'):
+    for _suffix, _base in (('Classifier', _Classifier), ('Regressor', _Regressor)):
+        _name = _kind + _suffix
+        globals()[_name] = type(_name, (_base, getattr(tf.estimator, _name)), {})

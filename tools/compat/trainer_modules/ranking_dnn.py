@@ -1,3 +1,4 @@
+import tensorflow as tf
 from tensorflow_ranking.examples import tf_ranking_tfrecord as program
 
 program.FLAGS(['program', '--list_size=10'])
@@ -6,7 +7,8 @@ program.FLAGS(['program', '--list_size=10'])
 def estimator(config, params):
     columns, context = program.example_feature_columns(), program.context_feature_columns()
     make = program.tfr.estimator.make_dnn_ranking_estimator
-    return make(columns, [8, 4], context, dropout=0.5, use_batch_norm=True, model_dir=config.model_dir)
+    made = make(columns, [8, 4], context, dropout=0.5, use_batch_norm=True, model_dir=config.model_dir)
+    return tf.estimator.Estimator(made.model_fn, config=config)
 
 
 def input_fn(split, params):
