@@ -194,6 +194,7 @@ class EstimatorFn:
         if task.has_scaffold and not _is_plain(spec.scaffold):
             raise UsageError(f'--model={self.params.model}: a Scaffold of its own excludes a cluster: leave it out')
         _check_saver(f'--model={self.params.model}', spec.scaffold.saver)
+        of_program = {variable.op.name for variable in tf.local_variables()}
         with task.local():
             waited, count_wait = measure_wait(features)
         hooks = [StepCounts(f'--model={self.params.model}', not task.shares_steps), *spec.training_hooks]
@@ -211,7 +212,11 @@ class EstimatorFn:
             max(len(self.devices), 1),
             spec.scaffold,
         )
-        return self.training.make_spec(step, self.params, config)
+        made = self.training.make_spec(step, self.params, config)
+        if (own := spec.scaffold.local_init_op) is not None:  # It knows the program's variables only.
+            others = [variable for variable in tf.local_variables() if variable.op.name not in of_program]
+            spec.scaffold._local_init_op = tf.group(own, tf.variables_initializer(others))
+        return made
 
     def _with_outputs(self, spec):
         """Returns a spec for prediction with a dict of predictions, with a 'class' if it has 'class_ids', and with outputs.
