@@ -66,11 +66,11 @@ def test_a_training_goes_on_from_a_checkpoint_that_the_program_names_itself(run_
 
 
 def test_candidates_train_again_that_ended_after_the_checkpoint(tmp_path):
-    for name, time in {'model.ckpt-5.index': 5, 'train_manager/t0/old.json': 4, 'train_manager/t1/new.json': 6}.items():
+    for name, time in {'model.ckpt-5.index': 2, 'train_manager/t0/old.json': 1, 'train_manager/t1/new.json': 3}.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-        os.utime(path, (time, time))
+        os.utime(path, ns=(time, time))  # In the same second.
     tf.train.update_checkpoint_state(str(tmp_path), str(tmp_path / 'model.ckpt-5'))
     candidates.train_again(str(tmp_path))
     assert [path.name for path in tmp_path.rglob('*.json')] == ['old.json']

@@ -11,7 +11,12 @@ def train_again(directory: str) -> None:
     Otherwise, their candidates would stay as they are in the checkpoint, without these steps.
     """
     latest = tf.train.latest_checkpoint(directory)
-    saved = tf.io.gfile.stat(f'{latest}.index').mtime_nsec if latest else 0
+    saved = _written(f'{latest}.index') if latest else 0
     for path in tf.io.gfile.glob(os.path.join(directory, 'train_manager', '*', '*.json')):
-        if tf.io.gfile.stat(path).mtime_nsec > saved:
+        if _written(path) > saved:
             tf.io.gfile.remove(path)
+
+
+def _written(path):
+    """Returns the time of a file's last change in nanoseconds; TensorFlow's has whole seconds only."""
+    return os.stat(path).st_mtime_ns if os.path.exists(path) else tf.io.gfile.stat(path).mtime_nsec
