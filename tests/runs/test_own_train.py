@@ -146,6 +146,8 @@ def test_it_trains_evaluates_predicts_exports_and_resumes_exactly(run, program, 
     error = np.abs(y - x @ [[1], [2]]).mean()
     assert result['eval']['error'] == pytest.approx(error, rel=1e-4)
     early = tmp_path / 'output' / 'model.ckpt-4'
+    assert run(*FLAGS, '--schedule=train', '--train_steps=4', output_dir=tmp_path / 'short')[0] == 0
+    assert_equal(read_weights(early), read_weights(tmp_path / 'short'))  # It was saved once its step was counted.
     code, result, err = run('--schedule=evaluate', f'--checkpoint={early}')
     assert code == 0, err
     y, _ = output(read_weights(early), 1)
