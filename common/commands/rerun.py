@@ -18,6 +18,7 @@ from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.options.values import MAX_STEPS
 from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.plugins.own_train import OwnTrain
 from estimator_trainer.common.replay import run_copy, shares, workplace
 from estimator_trainer.common.replay.inspection import Inspected, inspecting
 from estimator_trainer.common.replay.recorded import Recorded
@@ -150,6 +151,8 @@ class Rerun:
     def _checked(self):
         """Yields the Experiment of `opened` after comparing what it is made by with the run."""
         with self.opened() as experiment:
+            if isinstance(experiment.estimator, OwnTrain):
+                experiment.estimator.refuse()
             saved_dataset.check_same(experiment.source, self._output_dir)
             then = self._then
             self.is_recorded &= bool(then)

@@ -15,6 +15,7 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference.evaluated_input import open_input
 from estimator_trainer.common.memory_check import check_fits
 from estimator_trainer.common.plugins.estimator_contract import named
+from estimator_trainer.common.plugins.own_train import at
 from estimator_trainer.common.records.elements import INFINITE
 from estimator_trainer.common.storage.event_files import events_dir
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
@@ -75,7 +76,7 @@ class Evaluator:
         if self._is_used and not self._can_restart:
             self._session.close()
             self._session = None
-        self._build()
+        self._build(checkpoint_path)
         self._is_used = True
         restore(self._saver, self._session, checkpoint_path)
         with self._session.graph.as_default(), self._started():
@@ -146,16 +147,17 @@ class Evaluator:
             coordinator.request_stop()
             coordinator.join(threads)
 
-    def _build(self):
+    def _build(self, checkpoint_path=None):
         if self._session:
             return
+        estimator = at(self._estimator, checkpoint_path)
         config = self._estimator.config
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(config.tf_random_seed)
             self._global_step = tf.train.create_global_step()
             self._input = open_input(self._input_fn())
             features, labels = self._input.features, self._input.labels
-            spec = self._estimator.model_fn(features, labels, ModeKeys.EVAL, config)
+            spec = estimator.model_fn(features, labels, ModeKeys.EVAL, config)
             self._examples = (named(features, 'features'), named(labels, 'label'), named(spec.predictions, 'predictions'))
             metrics = {'loss': tf.metrics.mean(spec.loss), **spec.eval_metric_ops}
             self._values = {name: value for name, (value, _) in metrics.items()}
@@ -164,13 +166,14 @@ class Evaluator:
             self._hooks = spec.evaluation_hooks
             for hook in self._hooks:
                 hook.begin()
-            self._can_restart = not self._hooks and self._input.can_restart
+            has_one_graph = estimator is self._estimator
+            self._can_restart = not self._hooks and self._input.can_restart and has_one_graph
             self._reset = [*filter(None, [spec.scaffold.local_init_op]), tf.local_variables_initializer()]
             self._reset += [tf.tables_initializer(), self._input.initializer]
             if not self._steps:
                 self._cardinality = self._input.cardinality()
             self._session, self._saver = make_session(config), make_saver(spec)
-            self._is_used = False
+            self._is_used = not has_one_graph  # Another checkpoint may have another one.
             graph.finalize()
 
     def _write(self, step, values):

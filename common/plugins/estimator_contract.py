@@ -7,14 +7,13 @@ from typing import Any
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
-from tensorflow_estimator.python.estimator.tpu.tpu_estimator import TPUEstimator, TPUEstimatorSpec
+from tensorflow_estimator.python.estimator.tpu.tpu_estimator import TPUEstimatorSpec
 
 from estimator_trainer.common.errors import UsageError, describe
 from estimator_trainer.common.plugins.contract import DENSE
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 from estimator_trainer.hparams.build import HParams
 
-_TRAINS = (tf.estimator.Estimator.train, TPUEstimator.train)
 ModelFunction = Callable[..., tf.estimator.EstimatorSpec]
 
 
@@ -22,7 +21,7 @@ def make_estimator(model: Any, config: tf.estimator.RunConfig, params: HParams) 
     """Returns the Estimator of a model module with `model_fn` or `estimator`.
 
     Raises:
-      UsageError: `estimator` returns something else, one with another directory, or one that trains in its own way.
+      UsageError: `estimator` returns something else, or one with another directory.
     """
     tf.enable_resource_variables()  # Without them, a program of TensorFlow 1 may read a variable while it changes.
     if hasattr(model, 'model_fn'):
@@ -34,12 +33,6 @@ def make_estimator(model: Any, config: tf.estimator.RunConfig, params: HParams) 
     if made.model_dir != config.model_dir:
         raise UsageError(f'{source} must pass on its config: the Estimator has the model_dir {made.model_dir}')
     _check_config(source, made.config, config)
-    kind = type(made)
-    if kind.train not in _TRAINS:
-        raise UsageError(
-            f'{source}: {kind.__module__}.{kind.__name__} has a train() of its own, which the trainer cannot follow: run its '
-            'program by python -m tf_estimator'
-        )
     return made
 
 

@@ -11,6 +11,7 @@ from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.inference.raw_predictor import make_predictor
 from estimator_trainer.common.inference.threshold import with_threshold
 from estimator_trainer.common.plugins.module_check import makes_step
+from estimator_trainer.common.plugins.own_train import at
 from estimator_trainer.common.runs import saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import best_checkpoint, checkpoints
@@ -59,7 +60,7 @@ def warn_of_metrics(params: HParams) -> None:
 
 
 def decided(experiment: Experiment, checkpoint: str) -> Experiment:
-    """Returns the experiment with its threshold, and an Estimator that predicts by it, if there is one; says the threshold.
+    """Returns the experiment with the checkpoint's Estimator, which predicts by its threshold, if there is one; says that.
 
     Args:
       checkpoint: what will predict, a path without suffix.
@@ -67,9 +68,9 @@ def decided(experiment: Experiment, checkpoint: str) -> Experiment:
     Raises:
       UsageError: there are not two classes, or no evaluation of the checkpoint knows the best threshold.
     """
-    params, estimator = experiment.params, experiment.estimator
+    params, estimator = experiment.params, at(experiment.estimator, checkpoint)
     if not params.decision_threshold:
-        return experiment
+        return dataclasses.replace(experiment, estimator=estimator)
     check(params)
     given = params.decision_threshold
     threshold, source = _best(estimator.model_dir, checkpoint) if given == BEST else (given, '')

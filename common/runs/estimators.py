@@ -1,21 +1,24 @@
 """The Estimators of a run, of every kind of model module."""
 
 from collections.abc import Sequence
+import functools
 import types
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.cluster.training_task import TrainingTask
+from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.console import quiet
 from estimator_trainer.common.errors import UsageError, first_line
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.plugins import estimator_contract
 from estimator_trainer.common.plugins.module_check import makes_step
+from estimator_trainer.common.plugins.own_train import OwnTrain, has_own_train
 from estimator_trainer.common.storage.checkpoints import has_checkpoint
 from estimator_trainer.common.training.estimator_fn import EstimatorFn
 from estimator_trainer.common.training.model_fn import ModelFn
 from estimator_trainer.common.training.numerics import check_numerics
+from estimator_trainer.common.training.reproducibility import seeded
 from estimator_trainer.common.training.training import Training
 
 
@@ -47,6 +50,8 @@ def _estimator(model, source, devices, training, config):
 def _own_estimator(model, source, devices, training, config):
     made = estimator_contract.make_estimator(model, config, source.recorded)
     _check_warm_start(f'--model={source.params.model}: estimator()', made)
+    if has_own_train(made):
+        _check_own_train(source, devices, training)
     on_cpus = sum('/cpu' in device for device in devices)
     if on_cpus > made._session_config.device_count.get('CPU', 0):
         raise UsageError(
@@ -55,10 +60,33 @@ def _own_estimator(model, source, devices, training, config):
         )
 
     def wrap(model_fn):
-        wrapped = EstimatorFn(model_fn, source.module, training, source.recorded, source.names_read, devices)
+        arguments = source.module, training, source.recorded, source.names_read, devices, has_own_train(made)
+        wrapped = EstimatorFn(model_fn, *arguments)
         return check_numerics(wrapped) if training.options.debug_numerics else wrapped
 
+    if has_own_train(made):
+        seed = functools.partial(seeded, source.params.seed)
+        return OwnTrain(made, f'--model={source.params.model}: estimator()', wrap, seed)
     return estimator_contract.wrap_model_fn(made, wrap)
+
+
+def _check_own_train(source, devices, training):
+    """Raises UsageError if something needs to know the graphs of a `train` of the Estimator's own, or when it saves."""
+    options = training.options
+    given = {
+        f'--dataset={source.params.dataset} without input_fn()': not source.has_input_fn(),
+        'a cluster': training.task is not ALONE,
+        '--num_towers and --num_gpus': bool(devices),
+        f'--steps_per_loop={options.steps_per_loop}': (options.steps_per_loop or 1) > 1,
+        '--keep_checkpoint_max=1': options.keep_checkpoint_max == 1,
+        f'--from_step={options.from_step}': options.from_step is not None,
+        f'--warm_start_from={options.warm_start_from}': bool(options.warm_start_from),
+        '--overwrite': options.overwrite,
+        '--debug_numerics': options.debug_numerics,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise UsageError(f'--model={source.params.model}: estimator() has a train() of its own, which excludes {name}')
 
 
 def _check_warm_start(source: str, estimator: tf.estimator.Estimator) -> None:

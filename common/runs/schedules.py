@@ -13,6 +13,7 @@ from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.files import to_json
 from estimator_trainer.common.inference.prediction import predict_split
 from estimator_trainer.common.monitoring import hparams_tab
+from estimator_trainer.common.plugins.own_train import at
 from estimator_trainer.common.runs import baselines, chosen_checkpoint, decision, saved_dataset, saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.export_schedule import export
@@ -235,7 +236,8 @@ def dry_run(experiment: Experiment) -> dict[str, Any]:
     """Trains and evaluates one step, and predicts one batch."""
     result = _train_and_evaluate(experiment)
     checkpoint = experiment.estimator.latest_checkpoint()
-    next(predict_split(experiment.estimator, experiment.source, experiment.options.eval_splits[0], checkpoint))
+    estimator = at(experiment.estimator, checkpoint)
+    next(predict_split(estimator, experiment.source, experiment.options.eval_splits[0], checkpoint))
     return result
 
 

@@ -45,6 +45,7 @@ class EstimatorFn:
       params: hyper-parameters.
       names_read: of those that the module has read.
       devices: of the towers.
+      has_own_train: whether the Estimator trains in its own way: its hooks may add to the global step, and not in each run.
     """
 
     model_fn: ModelFunction
@@ -53,6 +54,7 @@ class EstimatorFn:
     params: HParams
     names_read: Collection[str]
     devices: Sequence[str] = ()
+    has_own_train: bool = False
 
     def __call__(self, features, labels, mode, params, config) -> tf.estimator.EstimatorSpec:
         """Builds the EstimatorSpec for tf.estimator.Estimator, whose own params the wrapped function knows."""
@@ -194,10 +196,11 @@ class EstimatorFn:
         if task.has_scaffold and not _is_plain(spec.scaffold):
             raise UsageError(f'--model={self.params.model}: a Scaffold of its own excludes a cluster: leave it out')
         _check_saver(f'--model={self.params.model}', spec.scaffold.saver)
+        of_program = {variable.op.name for variable in tf.local_variables()}
         with task.local():
             waited, count_wait = measure_wait(features)
-        hooks = [StepCounts(f'--model={self.params.model}', not task.shares_steps), *spec.training_hooks]
-        hooks += spec.training_chief_hooks if task.is_chief else []
+        counts = [] if self.has_own_train else [StepCounts(f'--model={self.params.model}', not task.shares_steps)]
+        hooks, of_chief = [*counts, *spec.training_hooks], spec.training_chief_hooks if task.is_chief else []
         means = task.means(spec.loss, self.params, weight)
         means([], merge_duplicates)  # Of the loss; the program has those of the gradients.
         step = Step(
@@ -210,8 +213,13 @@ class EstimatorFn:
             [hook for hook in hooks if not _saves(hook)],
             max(len(self.devices), 1),
             spec.scaffold,
+            hooks_before_saving=[hook for hook in of_chief if not _saves(hook)],
         )
-        return self.training.make_spec(step, self.params, config)
+        made = self.training.make_spec(step, self.params, config)
+        if (own := spec.scaffold.local_init_op) is not None:  # It knows the program's variables only.
+            others = [variable for variable in tf.local_variables() if variable.op.name not in of_program]
+            spec.scaffold._local_init_op = tf.group(own, tf.variables_initializer(others))
+        return made
 
     def _with_outputs(self, spec):
         """Returns a spec for prediction with a dict of predictions, with a 'class' if it has 'class_ids', and with outputs.

@@ -51,6 +51,7 @@ class Step(NamedTuple):
       scaffold: the model's own; None for the framework's.
       before_saving: see CheckpointSaver's `prepare`.
       margins: those of its examples, to be recorded; None if they are not.
+      hooks_before_saving: of the model; as in an Estimator, those of the chief see a step before its checkpoint is saved.
     """
 
     features: Any
@@ -64,6 +65,7 @@ class Step(NamedTuple):
     scaffold: tf.train.Scaffold | None = None
     before_saving: Callable[[tf.Session, int], None] | None = None
     margins: Margins | None = None
+    hooks_before_saving: Sequence[tf.train.SessionRunHook] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -182,6 +184,7 @@ class Training:
         hooks: list[tf.train.SessionRunHook] = [state] if state else []
         hooks.append(saving.StepCheck(step.means.loss, self.has_input_fn, watch, step_hook))
         hooks += [step.margins.hook(step_hook)] if step.margins and task.is_chief else []
+        hooks += step.hooks_before_saving
         if task.is_chief:
             length = Length(params, self.num_examples, self.total_steps, self._batch_size(step.features, params))
             summaries = TrainingSummaries(

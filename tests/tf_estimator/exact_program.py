@@ -2,11 +2,12 @@
 
     python exact_program.py
 
-runs, for each line of stdin, such as `cut 30 SIGKILL`, the program up to a step in a directory, with a fault at step 13, or 14
-for `nan`, appends its log to DIRECTORY.log, and prints its exit code.
+runs, for each line of stdin, such as `cut 30 SIGKILL`, the program up to a step in a directory, with a fault at step 13, 14
+for `nan`, or the last for `renamed`, appends its log to DIRECTORY.log, and prints its exit code.
 """
 
 import os
+import shutil
 import signal
 import sys
 
@@ -58,9 +59,21 @@ def model_fn(features, labels, mode, params):
 
 
 def run(directory, last, fault):
-    config = tf.estimator.RunConfig(directory, 1, save_checkpoints_steps=5, keep_checkpoint_max=2)
+    config = tf.estimator.RunConfig(
+        directory, None if fault == 'renamed' else 1, save_checkpoints_steps=5, keep_checkpoint_max=2
+    )
     estimator = tf.estimator.Estimator(model_fn, config=config, params={'fault': fault})
     estimator.train(generated if fault == 'generator' else input_fn, max_steps=int(last))
+    if fault == 'renamed':
+        rename(directory, last)
+        estimator.train(input_fn, max_steps=int(last) + 5)
+
+
+def rename(directory, step):
+    """Makes the checkpoint of a step that of iteration 1, as adanet does before it trains on."""
+    for name in [name for name in os.listdir(directory) if name.startswith(f'model.ckpt-{step}.')]:
+        shutil.copy(f'{directory}/{name}', f'{directory}/{name}'.replace(f'model.ckpt-{step}', 'increment.ckpt-1'))
+    tf.train.update_checkpoint_state(directory, f'{directory}/increment.ckpt-1')
 
 
 def main():

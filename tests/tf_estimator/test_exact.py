@@ -1,12 +1,13 @@
 """With --exact, a training that was killed or stopped ends like an undisturbed one, in every bit."""
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
 
 import tf_estimator  # noqa: F401 - before TensorFlow
-from tf_estimator.exact import checkpoints, datasets, inexact, keys, random_ops, repeats
+from tf_estimator.exact import candidates, checkpoints, datasets, inexact, keys, random_ops, repeats
 
 import numpy as np
 import pytest
@@ -53,6 +54,26 @@ def test_a_killed_and_a_stopped_training_end_like_an_undisturbed_one(run_program
     assert values(tmp_path / 'cut') == values(tmp_path / 'whole')
     states = {name.partition('.')[0] for name in os.listdir(tmp_path / 'cut' / 'exact_state')}
     assert states == {'25', '30', 'lock'}  # Those of the checkpoints.
+
+
+def test_a_training_goes_on_from_a_checkpoint_that_the_program_names_itself(run_program, tmp_path):
+    codes, err = run_program(tmp_path, 'whole 10 renamed')
+    assert codes == [0] and 'begins anew' not in err, err
+    states = [json.loads(path.read_text()) for path in sorted((tmp_path / 'whole' / 'exact_state').glob('*.json'))]
+    assert {state['runs'] for state in states} >= {10, 15} and len({state['seed'] for state in states}) == 1
+    index = (tmp_path / 'whole' / 'model.ckpt-10.index').stat(), (tmp_path / 'whole' / 'increment.ckpt-1.index').stat()
+    assert index[0].st_mtime_ns < index[1].st_mtime_ns  # Not rewritten.
+
+
+def test_candidates_train_again_that_ended_after_the_checkpoint(tmp_path):
+    for name, time in {'model.ckpt-5.index': 2, 'train_manager/t0/old.json': 1, 'train_manager/t1/new.json': 3}.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, ns=(time, time))  # In the same second.
+    tf.train.update_checkpoint_state(str(tmp_path), str(tmp_path / 'model.ckpt-5'))
+    candidates.train_again(str(tmp_path))
+    assert [path.name for path in tmp_path.rglob('*.json')] == ['old.json']
 
 
 def test_what_is_corrupt_locked_not_finite_or_without_state_is_said_and_costs_no_checkpoint(run_program, tmp_path):

@@ -189,6 +189,16 @@ def test_a_saver_that_leaves_out_variables_is_refused(tmp_path, is_late):
         )
 
 
+def test_a_local_init_op_of_the_program_initializes_the_local_variables_of_the_framework_too(tmp_path):
+    def model_fn(features, labels, mode, params):
+        own = tf.Variable(1.0, trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES])
+        spec = linear(features, labels, mode, params)
+        train_op = tf.group(spec.train_op, tf.debugging.assert_equal(own, 5.0))
+        return spec._replace(train_op=train_op, scaffold=tf.train.Scaffold(local_init_op=own.assign(5.0).op))
+
+    make(model_fn, tmp_path).train(batches, max_steps=2)
+
+
 def test_a_spec_of_another_mode_is_refused(tmp_path):
     estimator = make(lambda features, labels, mode, params: linear(features, labels, ModeKeys.TRAIN, params), tmp_path)
     message = refused(estimator.evaluate, lambda: batches().take(1))

@@ -20,10 +20,10 @@ def prefix(directory: str, step: int) -> str:
     return os.path.join(directory, f'model.ckpt-{step}')
 
 
-def step_of(checkpoint: str) -> int | None:
-    """Returns the step in the name of a checkpoint."""
-    found = re.search(r'-(\d+)$', checkpoint)
-    return int(found[1]) if found else None
+def step_of(checkpoint: str) -> int:
+    """Returns the step of a whole checkpoint; the number of one that a program names itself may be another, as adanet's."""
+    found = re.search(r'model\.ckpt-(\d+)$', checkpoint)
+    return int(found[1] if found else tf.train.load_checkpoint(checkpoint).get_tensor(tf.GraphKeys.GLOBAL_STEP))
 
 
 def is_whole(checkpoint: str) -> bool:
@@ -56,7 +56,7 @@ def use_newest_whole(directory: str) -> None:
             warn('%s: the training resumes from %s, the newest whole one.', reason, found)
             _name(directory, found, [prefix(directory, older) for older in present if older <= step])
             return
-    if {*present} <= {0} and step_of(named or '-0') == 0:  # Of a disk that was full at the first save: nothing is lost.
+    if {*present} <= {0} and (named or '-0').endswith('-0'):  # Of a disk that was full at the first save: nothing is lost.
         warn('%s is corrupt: the training begins at step 0.', prefix(directory, 0))
         tf.io.gfile.remove(os.path.join(directory, 'checkpoint'))
         return

@@ -4,7 +4,7 @@ import contextlib
 import os
 import secrets
 
-from tf_estimator.exact import checkpoints, iterators, keys, state
+from tf_estimator.exact import candidates, checkpoints, iterators, keys, state
 from tf_estimator.exact.lock import lock
 from tf_estimator.exact.random_ops import seeding_keras
 from tf_estimator.exact.session import ExactHook
@@ -16,8 +16,8 @@ import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import estimator as estimators
 
 _stops: list[Stop] = []  # Of the trainings that run.
-# The step at which a training of this process has ended in a directory. The next one there begins its input anew.
-_ended: dict[str, int | None] = {}
+# The checkpoint with which a training of this process has ended in a directory. The next one from it begins its input anew.
+_ended: dict[str, str | None] = {}
 
 
 def mend() -> None:
@@ -40,7 +40,7 @@ def _train(train, self, input_fn, hooks=None, steps=None, max_steps=None, saving
         first = self._exact_hook._first_step
         train(self, input_fn, hooks, steps, max_steps, saving_listeners)
         if max_steps is None or first is None or first <= max_steps:
-            _ended[os.path.realpath(self.model_dir)] = _latest_step(self.model_dir)
+            _ended[os.path.realpath(self.model_dir)] = _latest_name(self.model_dir)
     return self
 
 
@@ -52,16 +52,18 @@ def _prepare(estimator, stack):
         stack.enter_context(lock(os.path.join(directory, state.FOLDER, 'lock')))
     stop = stack.enter_context(_stoppable())
     ended = _ended.pop(os.path.realpath(directory), None)
-    if ended is None or ended != _latest_step(directory):
+    if ended is None or ended != _latest_name(directory):
         checkpoints.use_newest_whole(directory)
     state.delete_old(directory)
-    first = _latest_step(directory)
+    latest = tf.train.latest_checkpoint(directory)
+    first = checkpoints.step_of(latest) if latest else None
+    candidates.train_again(directory)
     found = None if first is None else state.read(directory, first)
     seed = estimator.config.tf_random_seed
     if seed is None:
         seed = found.seed if found else secrets.randbits(31)
     stack.enter_context(seeding_keras(seed))
-    resumes = first is not None and first != ended
+    resumes = first is not None and _latest_name(directory) != ended
     estimator._exact_hook = ExactHook(directory, first, resumes, seed, stop)
     stack.callback(delattr, estimator, '_exact_hook')
 
@@ -79,9 +81,9 @@ def _stoppable():
             _stops.remove(stop)
 
 
-def _latest_step(directory):
+def _latest_name(directory):
     latest = tf.train.latest_checkpoint(directory)
-    return checkpoints.step_of(latest) if latest else None
+    return os.path.basename(latest) if latest else None
 
 
 def _get_input(get_input, self, input_fn, mode):

@@ -23,7 +23,8 @@ def main() -> None:
     else:
         estimator = tf.estimator.Estimator(_model_fn(module.model_fn), config=config, params=params)
     metrics = estimator.evaluate(lambda: module.input_fn('eval', params), None if steps == 'all' else int(steps))
-    print(json.dumps({name: float(value) for name, value in metrics.items() if name != 'global_step'}))
+    numbers = {name: float(value) for name, value in metrics.items() if not isinstance(value, bytes)}  # Or a summary.
+    print(json.dumps({name: value for name, value in numbers.items() if name != 'global_step'}))
 
 
 def _model_fn(program):
