@@ -9,8 +9,8 @@ _LARGE = 10_000  # Bytes.
 # starts.
 plain = tf.autograph.experimental.do_not_convert
 # How the types of ops begin that change the variable that is their first input: those of resource variables, and of all.
-RESOURCE_CHANGES = ('Assign', 'ResourceApply', 'ResourceScatter', 'ResourceSparseApply')
-_CHANGES = (*RESOURCE_CHANGES, 'Apply', 'Scatter', 'SparseApply')
+RESOURCE_CHANGES = ('Assign', 'ResourceApply', 'ResourceScatter', 'ResourceSparseApply', 'ResourceStridedSliceAssign')
+_CHANGES = (*RESOURCE_CHANGES, 'Apply', 'Scatter', 'SparseApply', 'StridedSliceAssign')
 _NO_CHANGES = ('ScatterNd', 'ScatterNdNonAliasingAdd')  # They make a tensor.
 
 

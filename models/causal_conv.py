@@ -18,6 +18,7 @@ from estimator_trainer.common.targets import is_forecast
 from estimator_trainer.hparams.build import HParams
 
 OVERRIDABLE_HPARAMS = ('drop_rate',)
+INDEPENDENT_EXAMPLES = True
 
 
 def get_params() -> dict[str, Any]:

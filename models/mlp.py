@@ -22,6 +22,7 @@ from estimator_trainer.hparams.build import HParams
 _TASKS = 'classification', 'regression'
 
 OVERRIDABLE_HPARAMS = ('drop_rate',)
+INDEPENDENT_EXAMPLES = True
 
 
 def get_params() -> dict[str, Any]:

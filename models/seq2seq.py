@@ -24,6 +24,7 @@ MAX_LENGTH = 1000  # A beam search cannot be interrupted.
 
 # No weight depends on these.
 INFERENCE_HPARAMS = ('beam_width', 'length_penalty', 'max_target_length')
+INDEPENDENT_EXAMPLES = True
 
 
 def get_params() -> dict[str, Any]:

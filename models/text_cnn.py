@@ -16,6 +16,7 @@ from estimator_trainer.common.ops.targets import target_metrics, target_outputs
 from estimator_trainer.hparams.build import HParams
 
 OVERRIDABLE_HPARAMS = ('drop_rate',)
+INDEPENDENT_EXAMPLES = True
 
 
 def get_params() -> dict[str, Any]:

@@ -17,6 +17,7 @@ from estimator_trainer.common.ops.spans import span_metrics
 from estimator_trainer.hparams.build import HParams
 
 OVERRIDABLE_HPARAMS = ('drop_rate', 'word_drop_rate')
+INDEPENDENT_EXAMPLES = True
 _UNKNOWN = 1
 _INITIALIZER = tf.random_uniform_initializer(-0.25, 0.25)
 _NUM_BYTES, _BYTE_SIZE, _MAX_BYTES = 256, 16, 24  # Their number, the size of their vectors, and the first ones of a token.

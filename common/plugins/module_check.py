@@ -127,6 +127,8 @@ def _check_model(flag, module):
     for attribute in ('INFERENCE_HPARAMS', 'OVERRIDABLE_HPARAMS'):
         if isinstance(getattr(module, attribute, ()), str):
             raise UsageError(f'{flag}: {attribute} must be a tuple of names, such as ("drop_rate",)')
+    if not isinstance(getattr(module, 'INDEPENDENT_EXAMPLES', False), bool):
+        raise UsageError(f'{flag}: INDEPENDENT_EXAMPLES must be True or False')
     if _defined(module, ['loss_steps']) and not _defined(module, ['variables']):
         raise UsageError(f'{flag}: loss_steps() needs variables(), which says what each loss is for')
     if not makes_step(module):

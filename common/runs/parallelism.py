@@ -53,11 +53,11 @@ def chosen(
     with contextlib.suppress(Exception), seeded(params.seed), aside(input_fn, params.seed) as (graph, batch):
         features, labels = Features(named(batch.features, 'features')), Labels(named(batch.labels, 'label'))
         build_networks(model, [], features, labels, tf.estimator.ModeKeys.TRAIN, params)
-        found = choose(graph, params.batch_size, num_cores())
+        found = choose(graph, params.batch_size, num_cores(), getattr(model, 'INDEPENDENT_EXAMPLES', False))
     if found.num_towers > 1:
         tf.logging.info(
-            'Each step trains %d towers on a part of the batch each: this is faster, and rounds sums otherwise; --num_towers=1 '
-            'trains without.',
+            'Each step trains %d towers on a part of the batch each: this is faster, rounds sums otherwise, and draws other '
+            'random numbers; --num_towers=1 trains without.',
             found.num_towers,
         )
     elif found.intra_op_threads:

@@ -19,7 +19,7 @@ class Parallelism(NamedTuple):
     intra_op_threads: int = 0
 
 
-def choose(graph: tf.Graph, batch_size: int, cores: int) -> Parallelism:
+def choose(graph: tf.Graph, batch_size: int, cores: int, may_divide: bool) -> Parallelism:
     """Returns what trains a model fastest.
 
     Small products are done before other threads have begun: one thread each. Threads of larger ones wait for each other more
@@ -29,12 +29,13 @@ def choose(graph: tf.Graph, batch_size: int, cores: int) -> Parallelism:
     Args:
       graph: in which the model was built for training, without towers.
       cores: of the machine.
+      may_divide: whether towers would learn the same.
     """
     if cores not in _CORES:
         return Parallelism()
     product = largest_product(graph, batch_size)
     has_loops = any(op.type in _LOOPS for op in graph.get_operations())
-    is_divisible = batch_size % cores == 0 and batch_size // cores >= _EXAMPLES
+    is_divisible = may_divide and batch_size % cores == 0 and batch_size // cores >= _EXAMPLES
     if product >= (LARGE if has_loops else LARGE / 2) and is_divisible and not graph.get_collection(tf.GraphKeys.UPDATE_OPS):
         return Parallelism(cores, 1)
     return Parallelism(intra_op_threads=int(product < LARGE))

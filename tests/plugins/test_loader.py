@@ -61,6 +61,7 @@ def test_what_a_module_must_not_have_is_named_and_a_dataset_parses_records_or_ba
         ({'FREE_HPARAMS': ['x']}, 'FREE_HPARAMS is now called INFERENCE_HPARAMS'),
         ({'INFERENCE_HPARAMS': 'x'}, 'INFERENCE_HPARAMS must be a tuple of names, such as ("drop_rate",)'),
         ({'OVERRIDABLE_HPARAMS': 'x'}, 'OVERRIDABLE_HPARAMS must be a tuple of names, such as ("drop_rate",)'),
+        ({'INDEPENDENT_EXAMPLES': 'yes'}, 'INDEPENDENT_EXAMPLES must be True or False'),
         ({'get_params': lambda name: {}}, 'get_params() must be a function of ()'),
         ({'model': lambda features, labels: None}, 'model() must be a function of (features, labels, mode, params)'),
         ({'hooks': 3}, 'hooks() must be a function of (mode, params)'),

@@ -68,3 +68,12 @@ def test_the_error_of_a_model_is_left_to_the_training(tmp_path, monkeypatch):
 
     monkeypatch.setattr(linear.MODEL, 'model', model)
     assert _found(make(tmp_path, 'train_steps=1000')) == (1, 0)
+
+
+def test_only_models_of_independent_examples_may_be_divided(tmp_path, monkeypatch):
+    found = []
+    monkeypatch.setattr(parallelism, 'choose', lambda *arguments: found.append(arguments[-1]) or Parallelism())
+    make(tmp_path, 'train_steps=1000')
+    monkeypatch.setattr(linear.MODEL, 'INDEPENDENT_EXAMPLES', True, raising=False)
+    make(tmp_path, 'train_steps=1000')
+    assert found == [False, True]

@@ -50,6 +50,8 @@ def test_the_largest_product_counts_two_operations_for_each_term(expected, build
         ((1, 1), 441, {}),  # 49.8 MFLOP.
         ((2, 1), 442, {}),  # 50.01 MFLOP.
         ((2, 1), 1024, {}),
+        ((1, 1), 512, {'may_divide': False}),
+        ((1, 0), 1024, {'may_divide': False}),
         ((4, 1), 1024, {'cores': 4}),
         ((1, 1), 512, {'cores': 3}),  # 128 examples are no multiple of 3.
         ((1, 0), 1024, {'cores': 3}),
@@ -60,7 +62,7 @@ def test_the_largest_product_counts_two_operations_for_each_term(expected, build
 def test_small_products_run_in_a_thread_each_and_larger_ones_in_towers(expected, size, change):
     with tf.Graph().as_default() as graph:
         tf.matmul(tf.placeholder(tf.float32, [None, size]), tf.ones([size, size]))
-    assert choose(graph, **{'batch_size': 128, 'cores': 2, **change}) == Parallelism(*expected)
+    assert choose(graph, **{'batch_size': 128, 'cores': 2, 'may_divide': True, **change}) == Parallelism(*expected)
 
 
 @pytest.mark.parametrize('expected, size', [((1, 1), 512), ((2, 1), 1024)])
@@ -69,7 +71,7 @@ def test_only_large_products_in_loops_run_in_towers(expected, size, is_v2):
     with tf.Graph().as_default() as graph, _control_flow(is_v2):
         ones = tf.ones([size, size])
         tf.while_loop(lambda i, _: i < 3, lambda i, net: (i + 1, tf.matmul(net, ones)), [0, tf.ones([128, size])])
-    assert choose(graph, 128, 2) == Parallelism(*expected)
+    assert choose(graph, 128, 2, may_divide=True) == Parallelism(*expected)
 
 
 @contextlib.contextmanager
@@ -84,7 +86,7 @@ def _control_flow(is_v2):
 def test_batch_norm_is_not_divided_into_towers():
     with tf.Graph().as_default() as graph:
         tf.layers.batch_normalization(tf.matmul(tf.ones([128, 1024]), tf.ones([1024, 1024])), training=True)
-    assert choose(graph, 128, 2) == Parallelism()
+    assert choose(graph, 128, 2, may_divide=True) == Parallelism()
 
 
 def test_instructions_for_bfloat16_are_found_in_what_linux_says_of_the_processor(tmp_path):

@@ -8,6 +8,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.graphs import changes_variable
 from estimator_trainer.common.training.program_towers import build, check_divisible
 
 RATE = 0.1
@@ -371,3 +372,11 @@ def test_batches_that_cannot_be_divided_are_refused():
         for tensor, kind in ((tf.sparse.from_dense([[1, 0]]), 'a SparseTensor'), (tf.zeros([]), 'a scalar')):
             with pytest.raises(UsageError, match=f'It: {kind} in a batch excludes --num_towers=2'):
                 check_divisible('It', {'x': tensor}, '--num_towers=2')
+
+
+@pytest.mark.parametrize('use_resource', [False, True])
+def test_assignments_to_a_slice_are_known_as_changes(use_resource):
+    with tf.Graph().as_default():
+        variable = tf.get_variable('v', [3], use_resource=use_resource)
+        assert changes_variable(variable[:2].assign([1.0, 2.0]).op.type)
+        assert not changes_variable(variable[:2].op.type)
