@@ -77,11 +77,9 @@ def token_ids(text: tf.Tensor, params: Mapping[str, Any], vocabulary: Sequence[s
     if not text.shape.rank:
         return token_ids(text[None], params, vocabulary)[0]
     if params['tokens'] == BYTES:
-        lengths = tf.clip_by_value(tf.strings.length(text), 1, params['max_length'])  # An empty text becomes a 0: UNKNOWN.
-        longest = tf.maximum(tf.reduce_max(lengths), 1)
-        ids = tf.cast(tf2.io.decode_raw(text, tf.uint8, fixed_length=longest), tf.int32) + 1
-        return tf.where(tf.sequence_mask(lengths, longest), ids, tf.zeros_like(ids))
-    if params['tokens'] == SUBWORDS:
+        split = tf2.strings.bytes_split(text)
+        ids = split.with_flat_values(tf.cast(tf.reshape(tf.io.decode_raw(split.flat_values, tf.uint8), [-1]), tf.int32) + 1)
+    elif params['tokens'] == SUBWORDS:
         split = split_words(text, subwords.LONGEST)[:, : params['max_length']]
         words, places = tf.unique(split.flat_values)
         ids = split.with_values(tf.gather(subwords.subword_ids(words, vocabulary), places)).merge_dims(1, 2)
