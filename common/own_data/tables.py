@@ -24,10 +24,6 @@ from estimator_trainer.common.paths import is_remote
 SUFFIXES = ('.csv', '.tsv', '.parquet', '.feather', '.arrow', '.jsonl', '.ndjson')
 _BATCH = 20000
 _SAMPLE = 1000  # Lines of JSON, whose keys are the columns.
-_IGNORED = {  # Types of columns; files count durations in units of their own.
-    'nested': pa.types.is_nested,
-    'durations: write how many seconds they are': pa.types.is_duration,
-}
 _HALF = re.compile(r'\\u[dD][89a-fA-F]')
 _NO_ROWS = {  # What a text is by its first line, and the cure.
     re.compile(
@@ -51,7 +47,7 @@ def open_table(path: str, named: Collection[str] = ()) -> Table:
     with containers.reading(path):
         kind = containers.format_of(containers.head_of(path))
         if kind in (containers.PARQUET, containers.ARROW, containers.ARROW_STREAM):
-            return _Columnar(path, kind)
+            return _Columnar(path, kind, named)
         first = next((line for line in Lines(path) if line.strip()), '')
     if wrong := next((wrong for start, wrong in _NO_ROWS.items() if start.match(first)), None):
         raise RunError(f'{path}: {wrong}')
@@ -63,17 +59,23 @@ class _Columnar:
 
     unit = ROW
 
-    def __init__(self, path: str, kind: str):
+    def __init__(self, path: str, kind: str, named: Collection[str]):
         self.path = path
         self._kind = kind
         with self._reading():
             schema = self._open().schema_arrow if kind == containers.PARQUET else self._open().schema
         check_distinct(path, [field.name for field in schema])
-        ignored = {why: [field.name for field in schema if test(field.type)] for why, test in _IGNORED.items()}
+        ignored = {
+            'nested': _nested_in(schema),
+            # Files count them in units of their own. A model of a former version may have learned one.
+            'durations: write how many seconds they are': [
+                field.name for field in schema if pa.types.is_duration(field.type) and field.name not in named
+            ],
+        }
         for why, names in ignored.items():
             if names:
                 tf.logging.warning('%s: the columns %s are ignored: they are %s.', path, ', '.join(names), why)
-        self.header = _read_in(schema)
+        self.header = [field.name for field in schema if field.name not in itertools.chain(*ignored.values())]
         self.numbers: Collection[str] = _numbers_in(schema)
         if not self.header:
             raise RunError(f'{path}: has no columns')
@@ -124,7 +126,8 @@ class _Rows:
 
     def __init__(self, table: pa.Table):
         check_distinct(self.path, table.column_names, 'the table')
-        self.header, self.numbers = _read_in(table.schema), _numbers_in(table.schema)
+        nested = _nested_in(table.schema)
+        self.header, self.numbers = [name for name in table.column_names if name not in nested], _numbers_in(table.schema)
         self._columns = [_texts(self.path, name, table[name].combine_chunks()) for name in self.header]
 
     def blocks(self) -> Iterator[Block]:
@@ -156,9 +159,8 @@ def open_rows(rows: Any) -> Table | None:
     return None
 
 
-def _read_in(schema):
-    """Returns the names of the columns whose values mean the same in every file."""
-    return [field.name for field in schema if not any(test(field.type) for test in _IGNORED.values())]
+def _nested_in(schema):
+    return [field.name for field in schema if pa.types.is_nested(field.type)]
 
 
 def _numbers_in(schema):
