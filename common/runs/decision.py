@@ -70,7 +70,7 @@ def decided(experiment: Experiment, checkpoint: str) -> Experiment:
     """
     params, estimator = experiment.params, at(experiment.estimator, checkpoint)
     if not params.decision_threshold:
-        return dataclasses.replace(experiment, estimator=estimator)
+        return experiment if estimator is experiment.estimator else dataclasses.replace(experiment, estimator=estimator)
     check(params)
     given = params.decision_threshold
     threshold, source = _best(estimator.model_dir, checkpoint) if given == BEST else (given, '')
