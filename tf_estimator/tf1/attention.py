@@ -76,29 +76,26 @@ def _maybe_mask_score(score, memory_sequence_length, score_mask_value):
     return tf.where(mask, score, tf.fill(tf.shape(score), tf.cast(score_mask_value, score.dtype)))
 
 
-def _of_score(probability_fn):
-    return lambda score, state: (probability_fn or tf.nn.softmax)(score)
-
-
 def _dense(num_units, name, dtype):
     return tf.layers.Dense(num_units, name=name, use_bias=False, dtype=dtype or tf.float32)
 
 
-class LuongAttention(_BaseAttentionMechanism):
-    """Multiplicative attention. (M. Luong et al.: Effective Approaches to Attention-based Neural Machine Translation, 2015.)
+class _DenseAttention(_BaseAttentionMechanism):
+    """A mechanism with a dense layer on memory, and perhaps one on the query.
 
     Args:
-      num_units: depth of the query and of the keys.
-      scale: whether a variable scales the scores.
+      num_units: depth of the layers.
       probability_fn: function from scores to weights, by default softmax.
     """
 
+    _scope = ''
+
     def __init__(
         self,
+        has_query_layer,
         num_units,
         memory,
-        memory_sequence_length=None,
-        scale=False,
+        memory_sequence_length,
         probability_fn=None,
         score_mask_value=None,
         dtype=None,
@@ -106,23 +103,44 @@ class LuongAttention(_BaseAttentionMechanism):
         name=None,
     ):
         super().__init__(
-            None,
+            _dense(num_units, 'query_layer', dtype) if has_query_layer else None,
             memory,
-            _of_score(probability_fn),
+            lambda score, state: (probability_fn or tf.nn.softmax)(score),
             memory_sequence_length,
             _dense(num_units, 'memory_layer', dtype),
             score_mask_value=score_mask_value,
             custom_key_value_fn=custom_key_value_fn,
         )
-        self._num_units, self._scale = num_units, scale
+        self._num_units = num_units
 
     def __call__(self, query, state):
         """Returns the weights, float [batch, time], and the next state, which is the same."""
-        with tf.variable_scope(None, 'luong_attention', [query]):
-            g = tf.get_variable('attention_g', [], query.dtype, tf.ones_initializer()) if self._scale else None
-            score = _luong_score(query, self._keys, g)
+        with tf.variable_scope(None, self._scope, [query]):
+            score = self._score(query)
         alignments = self._probability_fn(score, state)
         return alignments, alignments
+
+    def _score(self, query):
+        raise NotImplementedError
+
+
+class LuongAttention(_DenseAttention):
+    """Multiplicative attention. (M. Luong et al.: Effective Approaches to Attention-based Neural Machine Translation, 2015.)
+
+    Args:
+      scale: whether a variable scales the scores.
+      others, options: of any mechanism, from probability_fn on.
+    """
+
+    _scope = 'luong_attention'
+
+    def __init__(self, num_units, memory, memory_sequence_length=None, scale=False, *others, **options):
+        super().__init__(False, num_units, memory, memory_sequence_length, *others, **options)
+        self._scale = scale
+
+    def _score(self, query):
+        g = tf.get_variable('attention_g', [], query.dtype, tf.ones_initializer()) if self._scale else None
+        return _luong_score(query, self._keys, g)
 
 
 def _luong_score(query, keys, scale):
@@ -130,51 +148,29 @@ def _luong_score(query, keys, scale):
     return score if scale is None else score * scale
 
 
-class BahdanauAttention(_BaseAttentionMechanism):
+class BahdanauAttention(_DenseAttention):
     """Additive attention. (D. Bahdanau et al.: Neural Machine Translation by Jointly Learning to Align and Translate, 2015;
     T. Salimans, D. Kingma: Weight Normalization, 2016.)
 
     Args:
-      num_units: depth of the layers on the query and on memory.
       normalize: whether weights are normalized.
-      probability_fn: function from scores to weights, by default softmax.
+      others, options: of any mechanism, from probability_fn on.
     """
 
-    def __init__(
-        self,
-        num_units,
-        memory,
-        memory_sequence_length=None,
-        normalize=False,
-        probability_fn=None,
-        score_mask_value=None,
-        dtype=None,
-        custom_key_value_fn=None,
-        name=None,
-    ):
-        super().__init__(
-            _dense(num_units, 'query_layer', dtype),
-            memory,
-            _of_score(probability_fn),
-            memory_sequence_length,
-            _dense(num_units, 'memory_layer', dtype),
-            score_mask_value=score_mask_value,
-            custom_key_value_fn=custom_key_value_fn,
-        )
-        self._num_units, self._normalize = num_units, normalize
+    _scope = 'bahdanau_attention'
 
-    def __call__(self, query, state):
-        """Returns the weights, float [batch, time], and the next state, which is the same."""
-        with tf.variable_scope(None, 'bahdanau_attention', [query]):
-            processed = self.query_layer(query) if self.query_layer else query
-            v = tf.get_variable('attention_v', [self._num_units], query.dtype)
-            g = b = None
-            if self._normalize:
-                g = tf.get_variable('attention_g', [], query.dtype, tf.constant_initializer(self._num_units**-0.5))
-                b = tf.get_variable('attention_b', [self._num_units], query.dtype, tf.zeros_initializer())
-            score = _bahdanau_score(processed, self._keys, v, g, b)
-        alignments = self._probability_fn(score, state)
-        return alignments, alignments
+    def __init__(self, num_units, memory, memory_sequence_length=None, normalize=False, *others, **options):
+        super().__init__(True, num_units, memory, memory_sequence_length, *others, **options)
+        self._normalize = normalize
+
+    def _score(self, query):
+        processed = self.query_layer(query) if self.query_layer else query
+        v = tf.get_variable('attention_v', [self._num_units], query.dtype)
+        g = b = None
+        if self._normalize:
+            g = tf.get_variable('attention_g', [], query.dtype, tf.constant_initializer(self._num_units**-0.5))
+            b = tf.get_variable('attention_b', [self._num_units], query.dtype, tf.zeros_initializer())
+        return _bahdanau_score(processed, self._keys, v, g, b)
 
 
 def _bahdanau_score(processed_query, keys, attention_v, attention_g=None, attention_b=None):
