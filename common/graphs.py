@@ -19,13 +19,28 @@ def changes_variable(op_type: str) -> bool:
     return op_type.startswith(_CHANGES) and op_type not in _NO_CHANGES
 
 
+def changed_variables(
+    op: tf.Operation, bodies: Mapping[str, Collection[tf.NodeDef]], calls: Collection[str]
+) -> tuple[str, ...]:
+    """Returns the names of the variables that an op changes, or may change by way of a function.
+
+    Args:
+      bodies: the `function_bodies` of its graph.
+      calls: the types of ops whose functions are searched.
+    """
+    if changes_variable(op.type):
+        return tuple(tensor.op.name for tensor in op.inputs[:1])
+    handles = tuple(tensor.op.name for tensor in op.inputs if tensor.dtype == tf.resource)
+    return handles if handles and op.type in calls and _calls_change(op, bodies) else ()
+
+
 def function_bodies(graph: tf.Graph) -> Mapping[str, Collection[tf.NodeDef]]:
     """Returns the nodes of the functions of a graph, by name."""
     return {function.signature.name: function.node_def for function in graph.as_graph_def().library.function}
 
 
-def calls_change(op: tf.Operation, bodies: Mapping[str, Collection[tf.NodeDef]]) -> bool:
-    """Whether an op, such as a branch, calls a function that changes a variable; bodies are those of its graph."""
+def _calls_change(op, bodies):
+    """Whether an op, such as a branch, calls a function that changes a variable."""
     pending, seen = [op.node_def], set[str]()
     while pending:
         called = {*called_functions(pending.pop())} & bodies.keys() - seen

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.ops import variable_scope
 
 from estimator_trainer.common.errors import UsageError, listed
-from estimator_trainer.common.graphs import ancestors, calls_change, changes_variable, function_bodies
+from estimator_trainer.common.graphs import ancestors, changed_variables, function_bodies
 from estimator_trainer.common.plugins.traceback_filter import in_a_line
 from estimator_trainer.common.training.parallel import shape_of, split
 from estimator_trainer.common.training.shared_gradients import SharedGradients
@@ -158,23 +158,17 @@ def _changes(ops, bodies):
     places: dict[tf.Operation, Any] = {}
     counts: collections.Counter = collections.Counter()
     for op in reversed(ops):
-        if changed := _changed(op, bodies):
+        if changed := changed_variables(op, bodies, _CALLS):
             counts[op.type, changed] += 1
             places[op] = op.type, changed, counts[op.type, changed]
     return places
 
 
-def _changed(op, bodies):
-    """Returns the names of the variables that an op changes, or may change by way of a function."""
-    if changes_variable(op.type):
-        return (op.inputs[0].op.name,)
-    handles = tuple(tensor.op.name for tensor in op.inputs if tensor.dtype == tf.resource)
-    return handles if handles and op.type in _CALLS and calls_change(op, bodies) else ()
-
-
 def _check_changes(source, spec, ops, bodies):
     """Raises UsageError if a step needs changes of variables among ops, those of all towers but the first."""
-    names = {name for op in ancestors([spec.train_op, spec.loss]) if op in ops for name in _changed(op, bodies)}
+    names = {
+        name for op in ancestors([spec.train_op, spec.loss]) if op in ops for name in changed_variables(op, bodies, _CALLS)
+    }
     if names:
         raise UsageError(
             f'{source} computes its loss by a branch, loop or function that changes one of {listed(sorted(names), 3)}, which '

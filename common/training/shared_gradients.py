@@ -15,7 +15,7 @@ from tensorflow.python.framework import func_graph
 from tensorflow.python.ops import gradients_util
 
 from estimator_trainer.common.errors import UsageError, listed
-from estimator_trainer.common.graphs import ancestors, calls_change, changes_variable, function_bodies, search
+from estimator_trainer.common.graphs import ancestors, changed_variables, function_bodies, search
 
 Gradient = Any  # A tf.Tensor or tf.IndexedSlices.
 
@@ -89,7 +89,7 @@ class SharedGradients:
         given = {tensor.op for tensor in tf.nest.flatten(batch) if tensor is not None}
         trainable = {variable.op.name for variable in tf.trainable_variables()}
         bodies = function_bodies(train_op.graph)
-        changes = [(op, _changed(op, trainable, bodies)) for op in ancestors([train_op])]
+        changes = [(op, trainable.intersection(changed_variables(op, bodies, ('If',)))) for op in ancestors([train_op])]
         others = sorted({name for op, names in changes if names and self._depends(op, given) for name in names})
         if others or not self._shared:
             what = f'changes {listed(others, 3)} by other values than' if others else 'has no'
@@ -168,14 +168,6 @@ def _mean(parts, weights):
 
 def _weighted(value, weight):
     return tf.math.multiply_no_nan(value, tf.cast(weight, value.dtype))
-
-
-def _changed(op, names, bodies):
-    """Returns which of these variables an op changes, by name."""
-    if changes_variable(op.type):
-        return names & {tensor.op.name for tensor in op.inputs[:1]}
-    handles = names & {tensor.op.name for tensor in op.inputs if tensor.dtype == tf.resource} if op.type == 'If' else set()
-    return handles if handles and calls_change(op, bodies) else set()
 
 
 def _is_variable(source):
