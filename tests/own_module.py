@@ -72,3 +72,13 @@ def run(source, *flags):
             logging.disable(logging.NOTSET)
             sys.path.remove(directory)
     return code, err.getvalue(), path
+
+
+def imported(source, package, directory, monkeypatch):
+    """Writes a source to PACKAGE/program.py in a directory, and returns the module, imported as PACKAGE.program."""
+    (directory / package).mkdir()
+    (directory / package / 'program.py').write_text(source)
+    monkeypatch.syspath_prepend(directory)
+    for name in (f'{package}.program', package):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return importlib.import_module(f'{package}.program')

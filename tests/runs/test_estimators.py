@@ -1,13 +1,13 @@
 """Model modules with a model_fn or an Estimator, and dataset modules with an input_fn, from command lines to results."""
 
 import json
-import sys
 import textwrap
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests import own_module
 from tests.shared import assert_equal, read_weights
 
 PROGRAM = textwrap.dedent("""
@@ -38,14 +38,7 @@ PROGRAM = textwrap.dedent("""
 @pytest.fixture
 def program(tmp_path, monkeypatch):
     """Returns the imported PROGRAM, which --model and --dataset name program."""
-    (tmp_path / 'own').mkdir()
-    (tmp_path / 'own' / 'program.py').write_text(PROGRAM)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, 'own.program', raising=False)
-    monkeypatch.delitem(sys.modules, 'own', raising=False)
-    import own.program
-
-    return own.program
+    return own_module.imported(PROGRAM, 'own', tmp_path, monkeypatch)
 
 
 def test_a_model_fn_trains_and_evaluates_as_in_its_own_program_resumes_predicts_and_exports(run, program, tmp_path):

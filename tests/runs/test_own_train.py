@@ -1,13 +1,13 @@
 """An Estimator with a `train` of its own, which trains others, each with another graph, from command lines to results."""
 
 import json
-import sys
 import textwrap
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests import own_module
 from tests.shared import assert_equal, read_weights
 
 # Like adanet's, it trains one layer more in each iteration, by hooks, and writes the checkpoint again for the next one.
@@ -111,15 +111,8 @@ FLAGS = ('--model=turns.program', '--dataset=turns.program', '--save_checkpoints
 @pytest.fixture
 def program(tmp_path, monkeypatch):
     """Returns the imported PROGRAM, which --model and --dataset name program."""
-    (tmp_path / 'turns').mkdir()
-    (tmp_path / 'turns' / 'program.py').write_text(PROGRAM)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, 'turns.program', raising=False)
-    monkeypatch.delitem(sys.modules, 'turns', raising=False)
     monkeypatch.setattr(tf.estimator.Estimator, '_assert_members_are_not_overridden', staticmethod(lambda self: None))
-    import turns.program
-
-    return turns.program
+    return own_module.imported(PROGRAM, 'turns', tmp_path, monkeypatch)
 
 
 def output(weights, iterations):
