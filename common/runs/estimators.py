@@ -50,7 +50,8 @@ def _estimator(model, source, devices, training, config):
 def _own_estimator(model, source, devices, training, config):
     made = estimator_contract.make_estimator(model, config, source.recorded)
     _check_warm_start(f'--model={source.params.model}: estimator()', made)
-    if has_own_train(made):
+    is_own = has_own_train(made)
+    if is_own:
         _check_own_train(source, devices, training)
     on_cpus = sum('/cpu' in device for device in devices)
     if on_cpus > made._session_config.device_count.get('CPU', 0):
@@ -60,11 +61,11 @@ def _own_estimator(model, source, devices, training, config):
         )
 
     def wrap(model_fn):
-        arguments = source.module, training, source.recorded, source.names_read, devices, has_own_train(made)
+        arguments = source.module, training, source.recorded, source.names_read, devices, is_own
         wrapped = EstimatorFn(model_fn, *arguments)
         return check_numerics(wrapped) if training.options.debug_numerics else wrapped
 
-    if has_own_train(made):
+    if is_own:
         seed = functools.partial(seeded, source.params.seed)
         return OwnTrain(made, f'--model={source.params.model}: estimator()', wrap, seed)
     return estimator_contract.wrap_model_fn(made, wrap)
