@@ -41,8 +41,8 @@ SHA256 = {
 }
 
 # {'image': float32 [batch, 28, 28, 1] in [0, 1]}, {'label': int32 [batch]}.
-parse_batch = image_records.parse_batch
-image_features = image_records.image_features
+parse_batch, image_features = image_records.parse_batch, image_records.image_features
+PARSED_ONCE = True
 feature_columns = image_records.feature_columns
 raw_specs, from_raw = image_records.raw_specs, image_records.from_raw  # Of pictures of any size.
 

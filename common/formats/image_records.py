@@ -55,7 +55,9 @@ def feature_columns(params: HParams) -> list[Any]:
 
 @plain
 def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
-    """Returns the features of `image_features`, and {'label': int32 [batch]}; no labels in PREDICT.
+    """Returns the raw images for `image_features`, and the labels.
+
+    They are {'image': uint8 [batch, image_size, image_size, num_channels]}, and {'label': int32 [batch]}, in PREDICT None.
 
     Args:
       mode: a tf.estimator.ModeKeys.
@@ -71,7 +73,7 @@ def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict
     wanted = int(np.prod(shape))
     with tf.control_dependencies([tf.debugging.assert_equal(size, wanted, message=f'Key: image. Must have {wanted} bytes')]):
         images = tf.reshape(tf.io.decode_raw(example['image'], tf.uint8), [-1, *shape])
-    features = image_features(params, images)
+    features = {'image': images}
     if mode == tf.estimator.ModeKeys.PREDICT:
         return features, None
     label = tf.cast(example['label'], tf.int32)

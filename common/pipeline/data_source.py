@@ -192,6 +192,17 @@ class DataSource:
         with tf.Graph().as_default():
             return self.module.image_features(self.params, tf.zeros([0, *self.image_shape()], tf.uint8)) is not None
 
+    def has_raw_image(self, features: Mapping[str, Any]) -> bool:
+        """Whether the features of a batch, or their specs, have a raw image that `image_features` converts."""
+        is_raw = getattr(features.get('image'), 'dtype', None) == tf.uint8
+        return is_raw and self.parses_batches() and hasattr(self.module, 'image_features')
+
+    def with_images(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns the features of a batch; of a raw image those that `image_features` makes of it."""
+        if not self.has_raw_image(features):
+            return features
+        return {**features, **(self.module.image_features(self.params, features['image']) or {})}
+
     def image_shape(self) -> list[int]:
         """Returns the shape of a raw image that `image_features` takes."""
         return [self.params.image_size, self.params.image_size, self.params.num_channels]

@@ -90,7 +90,10 @@ def _training_batches(source, records, num_examples, cache, is_part, share, labe
         records = records.apply(tf.data.experimental.assert_cardinality(num_examples))  # Another number would shift the order.
     if files and cache and parsed_size(source, files, share.count) > 0:
         parse_all = functools.partial(_parse_all, source, files)
-        return batches_of_shards(records, files, params, cache, start, read, parse_all, labels)
+        batches = batches_of_shards(records, files, params, cache, start, read, parse_all, labels)
+        if not source.has_raw_image(batches.element_spec[0]):
+            return batches
+        return batches.map(lambda features, labels: (source.with_images(features), labels), tf.data.AUTOTUNE)
     records = in_order(source, records, files, num_examples, cache, start, read, labels)
     if source.parses_batches():
         examples_of_all = params.batch_size * (share.count if share.has_whole_batches else 1)
@@ -170,7 +173,7 @@ def parsed_size(source: DataSource, files: shards.Shards, num_readers: int) -> i
 def _parse_all(source, files, records):
     """Returns batches of all records, parsed for training, without positions for `example_seed`."""
     piece = max(min(PIECE, int(_PIECE_BYTES / files.mean_bytes)), 1)
-    parse = parser(source, ModeKeys.TRAIN)
+    parse = parser(source, ModeKeys.TRAIN, keeps_images=True)
     if not source.parses_batches():
         return records.map(functools.partial(parse, None), tf.data.AUTOTUNE).batch(piece)
 
@@ -255,11 +258,11 @@ def _numbered(records, first, every):
     return tf.data.Dataset.zip((tf.data.Dataset.range(first, END, every), records))
 
 
-def parser(source: DataSource, mode: str) -> Callable:
+def parser(source: DataSource, mode: str, keeps_images: bool = False) -> Callable:
     """Returns a function of (position, record) that calls the module's `parse_batch`, or its `parse`, and checks the result.
 
     The position is an int64 scalar for `example_seed`, or None without it. The function returns (features, labels), in PREDICT
-    only the features.
+    only the features; with keeps_images those before `DataSource.with_images`.
     """
     name = 'parse_batch' if source.parses_batches() else 'parse'
     function = getattr(source.module, name)
@@ -269,6 +272,7 @@ def parser(source: DataSource, mode: str) -> Callable:
             set_position(source.params.seed, position)
         parsed = function(mode, source.recorded, record)
         features, labels = dataset_contract.check_parsed(name, parsed, mode, source.params)
+        features = features if keeps_images else source.with_images(features)
         return features if mode == ModeKeys.PREDICT else (features, labels)
 
     return call

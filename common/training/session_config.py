@@ -81,6 +81,8 @@ def _set_threads(config, options):
     config.use_per_session_threads = options.inter_op_threads > 0
     config.intra_op_parallelism_threads = options.intra_op_threads
     os.environ['TF_OVERRIDE_GLOBAL_THREADPOOL'] = '1'  # Read when a process makes its first device.
+    # oneDNN's functions for the gradients of filters are kept, instead of made anew in each step.
+    os.environ.setdefault('TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE', 'false')
     if options.intra_op_threads:
         if not has_threads_per_session():
             tf.logging.warning(

@@ -17,6 +17,8 @@ from estimator_trainer.common.training import learning_rate, optimizer
 from estimator_trainer.common.training.minimize import Objective, minimize
 from estimator_trainer.hparams.build import HParams
 
+_MAX_IN_HISTOGRAM = 100000
+
 
 def make_train_op(
     model: types.ModuleType,
@@ -53,12 +55,18 @@ def make_train_op(
     tf.summary.scalar('learning_rate', rate)
     tf.add_to_collection(learning_rate.RATES, rate)
     for variable in tf.trainable_variables():
-        tf.summary.histogram(f'weights/{variable.op.name}', variable)
+        tf.summary.histogram(f'weights/{variable.op.name}', _sample(variable))
     reads = _weight_reads([*tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())])
     with tf.control_dependencies([*tf.get_collection(tf.GraphKeys.UPDATE_OPS), wait, *reads]):
         trained = _unfrozen(tf.trainable_variables(), options.freeze)
         objectives = _objectives(model, loss, losses, trained, params)
         return minimize(objectives, rate, step, params, options.precision == 'float16', means, make_optimizer)
+
+
+def _sample(variable):
+    """Returns the weights for a histogram; of many, evenly spaced ones, as it takes 35 ns per weight."""
+    every = (variable.shape.num_elements() or 0) // _MAX_IN_HISTOGRAM | 1  # Odd, so that no column of a matrix is left out.
+    return tf.reshape(variable, [-1])[::every] if every > 1 else variable
 
 
 def _objectives(model, loss, losses, trained, params):

@@ -1,6 +1,7 @@
 """Helpers shared by the tests of users' own datasets."""
 
 import dataclasses
+import functools
 import io
 import json
 
@@ -8,6 +9,7 @@ from PIL import Image
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.input import parser
 from estimator_trainer.common.records.elements import elements
 from estimator_trainer.hparams import build
 
@@ -65,16 +67,15 @@ def parse(module, params, records, mode=EVAL):
 
     The records are a list, or a function that returns a tf.data.Dataset.
     """
-    is_batched = not hasattr(module, 'parse')
-    parse_one = module.parse_batch if is_batched else module.parse
+    source = DataSource(module, '', build.HParams({'group_by_length': False, 'dataset': '', **params}, params.metadata))
 
     def parsed():
         found = records() if callable(records) else tf.data.Dataset.from_tensor_slices(records)
-        found = found.batch(10**6) if is_batched else found
-        return found.map(lambda record: parse_one(mode, params, record)[: 1 if mode == PREDICT else 2])
+        found = found.batch(10**6) if source.parses_batches() else found
+        return found.map(functools.partial(parser(source, mode), None))
 
-    found = [element[0] if mode == PREDICT else element for element in elements(parsed)]
-    return found[0] if is_batched else found
+    found = list(elements(parsed))
+    return found[0] if source.parses_batches() else found
 
 
 def prepare_raw(module, params, raw):

@@ -7,6 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.formats import image_records
 from estimator_trainer.common.pipeline import input, size
 from estimator_trainer.common.pipeline.bad_records import check_records
 from estimator_trainer.common.pipeline.data_source import DataSource
@@ -55,6 +56,23 @@ def test_each_record_is_parsed_once_and_the_batches_are_the_same(directory, func
     assert_same(batches(each_time, 20, **options), found)
     assert sum(sizes) >= 20 * 200
     assert_same(batches(once, 5, start=12, **options), found[12:17])
+
+
+def test_pictures_stay_bytes_until_their_batch(tmp_path):
+    pixels = np.random.RandomState(0).randint(0, 256, [30, 2, 2, 1]).astype(np.uint8)
+    records.write(str(tmp_path), {'train': image_records.Examples(pixels, np.arange(30, dtype=np.uint8))})
+    fields = ('parse_batch', 'image_features')
+    module = of_files(**{name: getattr(image_records, name) for name in fields})
+    options = {'data_dir': str(tmp_path), 'num_epochs': 3, 'image_size': 2, 'num_channels': 1, 'num_classes': 30}
+    each_time = batches(module, 16, **options)
+    module.PARSED_ONCE = True
+    assert_same(batches(module, 16, **options), each_time)
+    source = DataSource(module, str(tmp_path), make_params(**options))
+    with tf.Graph().as_default():
+        files = shards.find(source.read('train'), 30)
+        assert input.parsed_size(source, files, 1) == 4 + 4  # Pixels, and an int32.
+    for features, labels in each_time:
+        np.testing.assert_array_equal(features['image'], pixels[labels['label']] / np.float32(255))
 
 
 def test_records_are_parsed_as_they_are_needed_if_keeping_them_parsed_does_not_pay(directory):

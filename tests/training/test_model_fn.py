@@ -12,6 +12,7 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.inference.evaluator import Evaluator
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.training import layer_rates, learning_rate, model_fn, optimizer
+from estimator_trainer.common.training import step as training_step
 from estimator_trainer.hparams import build
 from estimator_trainer.hparams.defaults import TABLE
 from tests.cluster import tiny_data
@@ -77,6 +78,14 @@ def test_each_tower_is_on_its_device_and_metrics_see_the_weights_that_the_step_b
     weights = [op for op in ops if op.type == 'HistogramSummary' and op.name.startswith('weights/')]
     assert reads and reads <= graphs.ancestors([update])
     assert [op.inputs[1].op in graphs.ancestors([update]) for op in weights] == [True]
+
+
+def test_histograms_of_many_weights_are_of_evenly_spaced_ones(session, monkeypatch):
+    monkeypatch.setattr(training_step, '_MAX_IN_HISTOGRAM', 6)
+    few, many = (tf.get_variable(name, initializer=np.arange(count)) for name, count in (('few', 5), ('many', 24)))
+    session.run(tf.global_variables_initializer())
+    sampled = [values.tolist() for values in session.run([training_step._sample(few), training_step._sample(many)])]
+    assert sampled == [[0, 1, 2, 3, 4], [0, 5, 10, 15, 20]]
 
 
 def test_towers_need_inputs_that_can_be_split(session, tmp_path):

@@ -17,6 +17,15 @@ from tests.cluster.tasks import addresses
 from tests.shared import refused
 
 
+def test_functions_for_gradients_of_filters_are_kept_unless_the_environment_says_otherwise(monkeypatch):
+    for given, expected in ((None, 'false'), ('true', 'true')):
+        monkeypatch.delenv('TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE', raising=False)
+        if given:
+            monkeypatch.setenv('TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE', given)
+        make_session_config([], Options())
+        assert os.environ['TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE'] == expected
+
+
 def test_towers_on_cpus_have_devices_of_their_own_and_threads_are_as_many_as_asked_for():
     assert make_session_config(['/gpu:0'], Options()) is None  # The Estimator's own, without options.
     config = make_session_config([f'/cpu:{i}' for i in range(3)], Options(inter_op_threads=1, intra_op_threads=2))
