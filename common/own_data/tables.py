@@ -14,6 +14,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import json_text
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.formats import containers
 from estimator_trainer.common.own_data.blocks import LINE, ROW, Block, Table, check_distinct, from_rows
@@ -245,7 +246,9 @@ class _JsonLines:
 
     def _parsed(self, line, position):
         try:
-            found = json.loads(line, parse_int=str, parse_float=_Fraction)
+            found = json.loads(line, parse_int=str, parse_float=_Fraction, object_pairs_hook=json_text.unique)
+        except json_text.Misread as error:
+            return self._wrong(position, str(error))
         except (ValueError, RecursionError) as error:
             return self._wrong(position, f'is not JSON in one line, as jq -c . FILE writes it: {error}')
         if not isinstance(found, dict):
