@@ -412,7 +412,8 @@ LABELS = [  # Stored labels; the task given; the classes or the mean; the parsed
     ([0.0, 1.0], None, 0.5, [0, 1]),
     (['TRUE', 'True', 'True', 'false'], None, ['True', 'false'], [0, 0, 0, 1]),
     (['e\u0301te\u0301', '\xe9t\xe9', 'hiver'], None, ['hiver', '\xe9t\xe9'], [1, 1, 0]),
-    (['1', '2.0', '1.0'], None, ['1', '2'], [0, 1, 0]),
+    (['1', '2.00', '1.0'], None, ['1', '2'], [0, 1, 0]),
+    (['-1.00', 'x'], None, ['-1', 'x'], [0, 1]),
     (['01', '1'], None, ['01', '1'], [0, 1]),
 ]
 
