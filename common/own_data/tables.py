@@ -151,10 +151,10 @@ def open_rows(rows: Any) -> Table | None:
         if isinstance(rows, pa.Table) or hasattr(rows, '__arrow_c_stream__'):
             return _Rows(pa.table(rows))
         if isinstance(rows, dict) and rows:
-            return _Rows(pa.table({str(name): pa.array(values) for name, values in rows.items()}))
+            return _Rows(pa.table([*map(pa.array, rows.values())], [*map(str, rows)]))  # Names that become equal are refused.
         if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
             names = dict.fromkeys(itertools.chain(*rows))  # Table.from_pylist takes those of the first row alone.
-            return _Rows(pa.table({str(name): pa.array([row.get(name) for row in rows]) for name in names}))
+            return _Rows(pa.table([pa.array([row.get(name) for row in rows]) for name in names], [*map(str, names)]))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise RunError(f'the rows cannot be read: {" ".join(str(error).split())}') from None
     return None

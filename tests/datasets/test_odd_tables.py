@@ -145,6 +145,8 @@ def test_durations_are_ignored_whose_unit_differs_between_files(tmp_path, caplog
 def test_rows_of_a_program_have_the_columns_of_all_of_them():
     (block,) = open_rows([{'x': 1}, {'y': 'b', 'x': None}]).blocks()
     assert [column.to_pylist() for column in block.columns] == [['1', ''], ['', 'b']]
+    for rows in ({1: [1], '1': [2]}, [{1: 1}, {'1': 2}]):
+        assert failed(open_rows, rows) == 'the rows: the table names two columns 1: rename one'
 
 
 def test_row_numbers_that_pandas_writes_to_parquet_are_ignored(prepare):
