@@ -441,6 +441,22 @@ def test_floats_that_are_no_classes_are_refused_as_such(labels):
     assert refused(describe, labeled(labels), {'task': 'classification'}).startswith(message)
 
 
+def test_numbers_to_predict_that_float32_cannot_tell_apart_are_refused():
+    for labels, around in (([1.5] * 4, '1.5'), ([1700000000 + i for i in range(1500)], '1.7e+09')):
+        assert f'own: the label label: the numbers around {around} are equal, or differ too' in failed(
+            describe, labeled(labels)
+        )
+
+
+def test_texts_that_are_not_utf8_are_named(caplog):
+    examples = [{**example, 'city': city} for example, city in zip(labeled('aabb'), ['Rom', b'K\xf6ln'] * 2)]
+    found = describe(examples, {'features': {'city': 'categorical'}})
+    assert found['features'][0]['vocabulary'] == ['Rom']
+    assert "own: the split train: the feature city has texts that are not UTF-8, such as b'K\\xf6ln': the model" in caplog.text
+    message = failed(describe, labeled('aabb'), others={'eval': labeled([b'\xf6'])})
+    assert "own: the split eval: the label label b'\\xf6' is not UTF-8: write classes as UTF-8" in message
+
+
 def test_another_split_whose_values_are_unknown_raises_an_alarm(caplog):
     def examples(city, text):
         return [{'city': city, 'text': f'{text} {text} film', 'label': i % 2} for i in range(4)]
