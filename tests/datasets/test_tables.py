@@ -367,8 +367,9 @@ def test_values_are_counted_in_bounded_memory_and_categories_and_classes_are_the
     spelled = column_ids(spelled, {'x': ['false', 'true', 'True'], 'y': ['\u00e9', '5']})  # A value's own spelling goes first.
     values = tf.placeholder(tf.string, [None])
     found, many = class_ids(values, ['b', 'a'], 'kind'), class_ids(values, 'abcdef', 'kind')
+    as_written = class_ids(tf.constant(['1', '1.00', '1.0']), ['1', '1.00'], 'tag')
     session.run(tf.tables_initializer())
-    assert session.run(ids).tolist() == [[0, 0], [0, 0]]
+    assert session.run(ids).tolist() == [[0, 0], [0, 0]] and session.run(as_written).tolist() == [0, 1, 0]
     assert session.run(spelled).tolist() == [[2, 1], [2, 2], [3, 2], [0, 0]]
     assert found.dtype == tf.int32 and session.run(found, {values: ['a', 'b', 'a']}).tolist() == [1, 0, 1]
     with pytest.raises(tf.errors.InvalidArgumentError, match='Key: kind. Must be one of the classes: b, a[^,]'):
