@@ -15,7 +15,11 @@ import tensorflow.compat.v1 as tf
 import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from estimator_trainer.common.errors import UsageError, printable
+from estimator_trainer.common.errors import UsageError, in_one_line, printable
+
+_OWN = tuple(
+    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), part, '') for part in ('common', 'datasets')
+)
 
 
 def make_bar(iterable: Any = None, **options: Any) -> tqdm.tqdm:
@@ -99,7 +103,8 @@ def _hook_but_for_events(hook):
 
 class _Formatter(logging.Formatter):
     def format(self, record):
-        return printable(super().format(record))
+        text = super().format(record)  # Names in the framework's messages may have line breaks; messages of others are theirs.
+        return in_one_line(text) if record.pathname.startswith(_OWN) else printable(text)
 
 
 class _FileHandler(logging.FileHandler):

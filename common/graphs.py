@@ -1,6 +1,7 @@
 """TensorFlow graphs: searches, and functions exempt from AutoGraph."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import functools
 
 import tensorflow.compat.v1 as tf
 
@@ -20,7 +21,7 @@ def changes_variable(op_type: str) -> bool:
 
 
 def changed_variables(
-    op: tf.Operation, bodies: Mapping[str, Collection[tf.NodeDef]], calls: Collection[str]
+    op: tf.Operation, bodies: Callable[[], Mapping[str, Collection[tf.NodeDef]]], calls: Collection[str]
 ) -> tuple[str, ...]:
     """Returns the names of the variables that an op changes, or may change by way of a function.
 
@@ -34,18 +35,18 @@ def changed_variables(
     return handles if handles and op.type in calls and _calls_change(op, bodies) else ()
 
 
-def function_bodies(graph: tf.Graph) -> Mapping[str, Collection[tf.NodeDef]]:
-    """Returns the nodes of the functions of a graph, by name."""
-    return {function.signature.name: function.node_def for function in graph.as_graph_def().library.function}
+def function_bodies(graph: tf.Graph) -> Callable[[], Mapping[str, Collection[tf.NodeDef]]]:
+    """Returns a function that finds the nodes of the functions of a graph, by name, once: of a large graph, that takes long."""
+    return functools.cache(lambda: {each.signature.name: each.node_def for each in graph.as_graph_def().library.function})
 
 
 def _calls_change(op, bodies):
     """Whether an op, such as a branch, calls a function that changes a variable."""
     pending, seen = [op.node_def], set[str]()
     while pending:
-        called = {*called_functions(pending.pop())} & bodies.keys() - seen
+        called = {*called_functions(pending.pop())} & bodies().keys() - seen
         seen |= called
-        nodes = [node for name in called for node in bodies[name]]
+        nodes = [node for name in called for node in bodies()[name]]
         if any(changes_variable(node.op) for node in nodes):
             return True
         pending += nodes

@@ -1,5 +1,6 @@
 """JSON and numbers in text as users write them, read strictly. Does not import TensorFlow."""
 
+from collections.abc import Sequence
 import json
 from typing import Any
 
@@ -18,7 +19,7 @@ def loads(text: str) -> Any:
       ValueError: the text is not JSON.
     """
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_float=to_float)
+        return json.loads(text, object_pairs_hook=unique, parse_float=to_float)
     except RecursionError as error:
         raise ValueError(error) from None
 
@@ -31,7 +32,8 @@ def to_float(text: str) -> float:
     return number
 
 
-def _unique(pairs):
+def unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the pairs of an object as a dict; raises Misread if a key is given twice. For json.loads."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]

@@ -1,6 +1,7 @@
 """Cells of a column, in Arrow arrays: which are missing, and the numbers and dates in them."""
 
 from collections.abc import Callable, Collection
+import re
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,18 @@ from estimator_trainer.common.own_data import dates
 from estimator_trainer.common.own_data.numbers import FLOAT32_MAX, Style, to_number
 from estimator_trainer.common.own_data.values import MISSING, spellings
 
+_MAX_ZEROS = 6  # After a number, as in columns of a fixed number of decimals.
+
 
 def missing_values(added: Collection[str] = ()) -> Any:
     """Returns the texts of missing cells, string [n]: the usual ones, and those that the user added, in all their spellings."""
-    return pa.array(sorted(MISSING.union(*(spellings(str(text)) for text in added))), pa.string())
+    return pa.array(sorted(MISSING.union(*(_written(str(text)) for text in added))), pa.string())
+
+
+def _written(text):
+    is_number = re.fullmatch(r'[+-]?[0-9]+(\.[0-9]+)?', text)
+    point = text if '.' in text else f'{text}.'
+    return spellings(text) + [point + '0' * count for count in range(1, _MAX_ZEROS + 1) if is_number]
 
 
 def is_missing(cells: Any, missing: Any) -> np.ndarray:

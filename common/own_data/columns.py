@@ -24,6 +24,7 @@ _WORDS_OF_A_TEXT = 3
 _WORD = re.compile(r'[^\W\d_]+')
 # Often missing: -99, 9999 and the like; 0001-01-01 and 9999-12-31, in days.
 _SENTINELS = (*(sign * (10**digits - 1) for sign in (-1, 1) for digits in range(2, 7)), -719162, 2932896)
+_FIRST_ROUNDED = 2.0**53  # From here on, different integers may be one float64.
 _FAR = 2  # Ranges of all other numbers.
 _THOUSANDS = r'^[+-]?[1-9]\d{0,2}(\.\d{3})+$'  # Of numbers whose decimals follow a comma.
 
@@ -131,6 +132,7 @@ class ColumnProfile:
         self.is_complete = True
         self._has_bare = False  # Integers without a point, below 1,000.
         self.padded = ''  # The first integer with leading zeros.
+        self._equal: set[str] = set()  # Cells that are one number in float64, as large integers may be.
         self._is_counted = is_counted or kind in (CATEGORICAL, TEXT)
         self._is_read = kind not in (CATEGORICAL, TEXT)
         self._fits_comma = True
@@ -164,6 +166,8 @@ class ColumnProfile:
         is_number = ~np.isnan(values)
         self._num_plain += int(is_number.sum())
         self.numbers.update(values[is_number], groups[is_number])
+        if self.numbers.min == self.numbers.max and abs(self.numbers.min) >= _FIRST_ROUNDED and not self.is_rounded:
+            self._equal.update(pyarrow.compute.unique(present.filter(pa.array(is_number))).to_pylist())
         if self._fits_comma and not self.numbers.is_integer:
             fractions = present.filter(pa.array(is_number & (values != np.trunc(values))))
             fits = pyarrow.compute.match_substring_regex(fractions, _THOUSANDS)
@@ -198,6 +202,11 @@ class ColumnProfile:
         """Whether all numbers with a point are like 1.234, which may be thousands unless given, and others are below 1,000."""
         is_given = self.settings.decimal == POINT
         return not is_given and not self.numbers.is_integer and self._fits_comma and self._has_bare
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether its numbers are equal only because float64 rounds them."""
+        return len(self._equal) > 1
 
     @property
     def share_of_numbers(self) -> float:

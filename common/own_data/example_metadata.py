@@ -172,9 +172,12 @@ def _find_task(trained, label, task, path, source):
 
 
 def _describe_numbers(trained, label, examples):
+    what = f'{examples.source}: the label {label["name"]}'
     if trained.has_no_number:
-        place = f'in the split {examples.trained}'
-        raise RunError(f'{examples.source}: the label {label["name"]} is NaN or infinite {place}: correct it')
+        raise RunError(f'{what} is NaN or infinite in the split {examples.trained}: correct it')
+    if trained.numbers.is_constant or not trained.numbers.is_exact_in_float32:
+        mean = trained.numbers.mean
+        raise RunError(f'{what}: the numbers around {mean:g} are equal, or differ too little for float32: subtract a constant')
     return description.describe_target(trained.numbers)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import listed
+from estimator_trainer.common.errors import RunError, listed, show
 from estimator_trainer.common.own_data import tokens
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.description import Feature, of_kind
@@ -51,6 +51,7 @@ class Profile:
     Attributes:
       features: {name: Moments, ValueCounts or WordCounts} of the numeric and categorical features and the text.
       labels: {name: LabelProfile}.
+      not_utf8: {name: the first of its values that is not UTF-8}.
       is_empty: whether it has no examples.
     """
 
@@ -59,10 +60,13 @@ class Profile:
         self.features |= {feature['name']: ValueCounts(MAX_DISTINCT) for feature in of_kind(features, CATEGORICAL)}
         self.features |= {feature['name']: tokens.WordCounts(params) for feature in of_kind(features, TEXT)}
         self.labels = {feature['name']: LabelProfile() for feature in of_kind(features, LABEL)}
+        self.not_utf8: dict[str, bytes] = {}
         self.is_empty = True
 
     def update(self, feature: Feature, values: np.ndarray) -> None:
         """Adds values of a feature or the label, [n] or [n, values], of its type."""
+        if values.dtype == object and not _is_utf8(b'\n'.join(values)):
+            self.not_utf8.setdefault(feature['name'], next(value for value in values if not _is_utf8(value)))
         if feature['kind'] == LABEL:
             one_hot = feature.get('is_one_hot')
             found = values.reshape([-1, feature['values']]).argmax(axis=1) if one_hot else values
@@ -96,7 +100,18 @@ def profile_split(
         for feature in counted:
             values = batch[feature['name']]
             profile.update(feature, values.values if isinstance(values, tf.SparseTensorValue) else values)
+    for feature in counted:
+        if feature['name'] in profile.not_utf8:
+            _report_text(f'{examples.source}: the split {split}', feature, profile.not_utf8[feature['name']])
     return profile
+
+
+def _report_text(place, feature, value):
+    """Raises RunError for a label that is not UTF-8; warns of another feature."""
+    if feature['kind'] == LABEL:
+        raise RunError(f'{place}: the label {feature["name"]} {show(value)} is not UTF-8: write classes as UTF-8')
+    text = '%s: the feature %s has texts that are not UTF-8, such as %s: the model knows no such values and words: write UTF-8.'
+    tf.logging.warning(text, place, feature['name'], show(value))
 
 
 def warn_of_trained(source: str, profile: Profile, features: Sequence[Feature]) -> None:
@@ -145,12 +160,19 @@ def warn_of_other(
 
 
 def _to_texts(values):
-    """Returns an array of bytes, int64 or float32 as a list of str; '' for a missing value."""
+    """Returns an array of bytes, int64 or float32 as a list of str; '' for a missing value, or one that is not UTF-8."""
     if values.dtype == np.int64:
         return ['' if value == MISSING[tf.int64] else str(value) for value in values.tolist()]
     if values.dtype != object:
         return [str(int(value)) if value.is_integer() else str(value) for value in values.tolist()]
-    return [value.decode(errors='replace') for value in values.tolist()]
+    return [value.decode() if _is_utf8(value) else '' for value in values.tolist()]
+
+
+def _is_utf8(value):
+    try:
+        return value.decode() is not None
+    except UnicodeDecodeError:
+        return False
 
 
 def _with_nan(values):

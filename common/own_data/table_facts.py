@@ -207,12 +207,11 @@ def _describe_numbers(column, table, max_bad_share):
     if not column.is_number:
         raise UsageError(f'{table.path}: the target {column.name} is not a number: --hparams=schema can give another task')
     check_unread(table, column, max_bad_share)
-    moments = column.numbers.finish()
+    if imprecise := _imprecise(f'{table.path}: column {column.name}', column):
+        raise RunError(imprecise)
     if column.numbers.min == column.numbers.max:
         raise RunError(_constant(f'{table.path}: the target {column.name}', f'{column.numbers.min:g}'))
-    if imprecise := _imprecise(f'{table.path}: column {column.name}', column.numbers):
-        raise RunError(imprecise)
-    return description.describe_target(moments)
+    return description.describe_target(column.numbers.finish())
 
 
 def _describe_classes(column, classes, split, place):
@@ -231,10 +230,11 @@ def _constant(place, value):
     return f'{place} is always {value}: there is nothing to learn'
 
 
-def _imprecise(place, numbers):
+def _imprecise(place, column):
     """Describes a column whose numbers float32 cannot distinguish; '' otherwise."""
-    moments = numbers.finish()
-    if moments.is_exact_in_float32 and not (moments.is_constant and numbers.min < numbers.max):
+    numbers, moments = column.numbers, column.numbers.finish()
+    may_differ = numbers.min < numbers.max or column.profile.is_rounded
+    if moments.is_exact_in_float32 and not (moments.is_constant and may_differ):
         return ''
     return f'{place}: the numbers around {moments.mean:g} differ too little for float32: subtract a constant'
 
@@ -251,7 +251,7 @@ def _describe_columns(table, columns, schema, roles, params, facts, image):
             description.log_ignored(table.path, COLUMNS, name, reason)
             continue
         features.append(_feature(column, params))
-        if column.kind == NUMERIC and (wrong := _imprecise(f'{table.path}: column {name}', column.numbers)):
+        if column.kind == NUMERIC and (wrong := _imprecise(f'{table.path}: column {name}', column)):
             tf.logging.warning('%s', wrong)
     description.check_learnable(table.path, COLUMNS, features, named)
     return features + [_with_role(columns[name], role, facts) for name, role in named.items()]

@@ -14,6 +14,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import json_text
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.formats import containers
 from estimator_trainer.common.own_data.blocks import LINE, ROW, Block, Table, check_distinct, from_rows
@@ -150,10 +151,10 @@ def open_rows(rows: Any) -> Table | None:
         if isinstance(rows, pa.Table) or hasattr(rows, '__arrow_c_stream__'):
             return _Rows(pa.table(rows))
         if isinstance(rows, dict) and rows:
-            return _Rows(pa.table({str(name): pa.array(values) for name, values in rows.items()}))
+            return _Rows(pa.table([*map(pa.array, rows.values())], [*map(str, rows)]))  # Names that become equal are refused.
         if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
             names = dict.fromkeys(itertools.chain(*rows))  # Table.from_pylist takes those of the first row alone.
-            return _Rows(pa.table({str(name): pa.array([row.get(name) for row in rows]) for name in names}))
+            return _Rows(pa.table([pa.array([row.get(name) for row in rows]) for name in names], [*map(str, names)]))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise RunError(f'the rows cannot be read: {" ".join(str(error).split())}') from None
     return None
@@ -245,7 +246,9 @@ class _JsonLines:
 
     def _parsed(self, line, position):
         try:
-            found = json.loads(line, parse_int=str, parse_float=_Fraction)
+            found = json.loads(line, parse_int=str, parse_float=_Fraction, object_pairs_hook=json_text.unique)
+        except json_text.Misread as error:
+            return self._wrong(position, str(error))
         except (ValueError, RecursionError) as error:
             return self._wrong(position, f'is not JSON in one line, as jq -c . FILE writes it: {error}')
         if not isinstance(found, dict):

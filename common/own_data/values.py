@@ -8,14 +8,14 @@ MISSING = frozenset(
     ['', '#N/A', '#N/A N/A', '#NA', '-1.#IND', '-1.#QNAN', '-NaN', '-nan', '1.#IND', '1.#QNAN', '<NA>', 'N/A', 'NA', 'NULL']
     + ['NaN', 'None', 'n/a', 'nan', 'null', '?']
 )
-_WHOLE = re.compile(r'([+-]?[0-9]+)\.0+')
+WHOLE = r'([+-]?[0-9]+)\.0+'
 _BOOLEANS = ('true', 'false')
 
 
 def display(text: str) -> str:
     """Returns a value as it is shown: in NFC, with composed accents; an integer without a float's decimals, no -0."""
     text = text if text.isascii() else unicodedata.normalize('NFC', text)
-    whole = _WHOLE.fullmatch(text)
+    whole = re.fullmatch(WHOLE, text)
     shown = whole[1] if whole else text
     return '0' if shown == '-0' else shown
 

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import assets
 from estimator_trainer.common.errors import listed
-from estimator_trainer.common.own_data.values import display, key, spellings
+from estimator_trainer.common.own_data.values import WHOLE, display, key, spellings
 
 _NOT_IN_A_FILE = re.compile(r'[\t\r\n]')  # TensorFlow drops each carriage return of a line.
 _MAX_FILES = 100  # Of columns; tables for a thousand take seconds to build.
@@ -111,6 +111,7 @@ def column_ids(values: tf.Tensor, vocabularies: Mapping[str, Sequence[str]]) -> 
     Each of a value's spellings has its id, unless it is another value of the vocabulary.
     """
     known = {name: _known(vocabulary, 1) for name, vocabulary in vocabularies.items()}
+    values = _without_decimals(values, [*itertools.chain(*vocabularies.values())])
     if assets.are_written() and len(known) <= _MAX_FILES:
         tables = [lookup_table(ids, 0, name) for name, ids in known.items()]
         found = tf.stack([table.lookup(values[..., i]) for i, table in enumerate(tables)], axis=-1)
@@ -131,6 +132,13 @@ def _known(vocabulary, first):
     return ids
 
 
+def _without_decimals(values, vocabulary):
+    """Returns 1.00 as 1, as `display` does, if that leads to values of the vocabulary."""
+    has_numbers = any(text.lstrip('+-').isdecimal() for text in vocabulary)
+    has_decimals = any(re.fullmatch(WHOLE, text) for text in vocabulary)  # As tags may have.
+    return values if has_decimals or not has_numbers else tf.strings.regex_replace(values, f'^{WHOLE}$', r'\1')
+
+
 def class_ids(values: tf.Tensor, class_names: Sequence[str], name: str) -> tf.Tensor:
     """Returns the class indices of strings, int32, in any of their spellings; asserts that all are known.
 
@@ -140,7 +148,7 @@ def class_ids(values: tf.Tensor, class_names: Sequence[str], name: str) -> tf.Te
       name: of the label, for the message.
     """
     ids = _known(class_names, 0)
-    found = lookup_table(ids, -1, name).lookup(values)
+    found = lookup_table(ids, -1, name).lookup(_without_decimals(values, class_names))
     shown = listed(class_names, 5)
     with tf.control_dependencies(
         [tf.debugging.Assert(tf.reduce_all(found >= 0), [f'Key: {name}. Must be one of the classes: {shown}'])]

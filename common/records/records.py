@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 import contextlib
 import itertools
+import math
 import numbers
 import os
 from typing import Any
@@ -21,6 +22,7 @@ from estimator_trainer.common.records import manifest, shards
 from estimator_trainer.common.records.conversion import Conversion
 
 _seen_unwritten: set[str] = set()  # The directories that this process was told are not written.
+_LARGEST_INTEGER, _LARGEST_FLOAT = np.iinfo(np.int64).max, float(np.finfo(np.float32).max)
 _BUFFERS, _BUFFER = 1 << 24, 1 << 18  # Bytes read ahead in all files together, and at most in one.
 
 
@@ -34,6 +36,7 @@ def encode(features: Mapping[str, Any] | bytes) -> bytes:
 
     Raises:
       TypeError: a value is of another type.
+      ValueError: a number is too large for int64 or float32.
     """
     example = tf.train.Example()
     if isinstance(features, bytes):
@@ -56,6 +59,8 @@ def _set(feature, name, value):
         feature.bytes_list.value.append(value)
         return
     if isinstance(value, float):
+        if _LARGEST_FLOAT < abs(value) < math.inf:
+            raise _too_large(name, value)
         feature.float_list.value.append(value)
         return
     if isinstance(value, numbers.Integral):
@@ -66,11 +71,19 @@ def _set(feature, name, value):
         return
     values = np.asarray(value).ravel()
     if values.dtype.kind in 'iub':
+        if values.dtype == np.uint64 and (values > _LARGEST_INTEGER).any():
+            raise _too_large(name, values.max())
         feature.int64_list.value.extend(values.astype(np.int64).tolist())
     elif values.dtype.kind == 'f':
+        if values.dtype.itemsize > 4 and (larger := values[(np.abs(values) > _LARGEST_FLOAT) & np.isfinite(values)]).size:
+            raise _too_large(name, larger[0])
         feature.float_list.value.extend(values.tolist())
     else:
         raise TypeError(f'{name}: cannot store {type(value).__name__} in a tf.train.Example')
+
+
+def _too_large(name, value):
+    return ValueError(f'{name}: {value:g} is too large for an int64 or a float32 of a tf.train.Example')
 
 
 def write(

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import and_more
-from estimator_trainer.common.files import atomic_path, dumps, write
+from estimator_trainer.common.files import atomic_path, dumps, names_in, write
 from estimator_trainer.common.inference.contact_sheet import ContactSheet
 from estimator_trainer.common.replay.examples import Example, captioned, has_picture, to_json
 from estimator_trainer.common.replay.inspection import Inspected
@@ -21,6 +21,7 @@ from estimator_trainer.common.targets import class_names_of, label_names_of
 
 _SHOWN = 50  # Examples on the page.
 _COLUMNS = 12
+_EVENTS = '.replay'  # How the names of files for TensorBoard end.
 _NAMED = 5  # Examples of a sentence.
 
 
@@ -248,9 +249,15 @@ def _norms(found):
 
 
 def _write_events(replay, steps, directory):
-    """Writes the losses, and of the steps asked for the norms of gradients, updates and layers, for TensorBoard."""
+    """Writes the losses, and of the steps asked for the norms of gradients, updates and layers, for TensorBoard.
+
+    They take the place of those of an earlier replay, with which TensorBoard would mix them.
+    """
+    for name in names_in(directory):
+        if name.startswith('events.') and name.endswith(_EVENTS):
+            tf.io.gfile.remove(os.path.join(directory, name))
     with tf.Graph().as_default():
-        writer = tf.summary.FileWriter(directory)
+        writer = tf.summary.FileWriter(directory, filename_suffix=_EVENTS)
     for step, loss in replay.losses.items():
         writer.add_summary(_summary({'loss': float(loss)}), step)
     for step, norms in steps.norms:

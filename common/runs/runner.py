@@ -160,8 +160,8 @@ def _training(plan, config):
             decision.check_start(plan.model, plan.params)
         source = with_word_vectors(with_class_counts(plan.source))
         text = source.summary() if plan.task.is_chief else ''
-        if text:
-            tf.logging.info('%s', text)
+        for line in text.splitlines():
+            tf.logging.info('%s', line)
         params, history, step = saved_hparams.with_history(plan, source.params, back_to)
         plan = dataclasses.replace(plan, source=dataclasses.replace(source, params=params))
         experiment = make_experiment(plan, config, status)

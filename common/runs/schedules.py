@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 import copy
-import functools
 import re
 from typing import Any
 
@@ -33,6 +32,7 @@ from estimator_trainer.common.storage.metrics import (
     read_metric,
     warn_of_nan,
 )
+from estimator_trainer.common.storage.metrics_file import read_rows
 from estimator_trainer.common.storage.restore import (
     CheckpointGone,
     ModelChanged,
@@ -134,7 +134,13 @@ def evaluate(experiment: Experiment, checkpoint_path: str | None = None) -> dict
     output_dir = experiment.output_dir
     if not checkpoint_path:
         decision.warn_of_metrics(experiment.params)
-        found = chosen_checkpoint.use(output_dir, experiment.options.checkpoint, functools.partial(evaluate, experiment))
+
+        def checked(path):
+            if _is_recorded(experiment, path):
+                read_rows(output_dir)  # A corrupt file fails before the evaluation, which may take long.
+            return evaluate(experiment, path)
+
+        found = chosen_checkpoint.use(output_dir, experiment.options.checkpoint, checked)
         baselines.warn(found)
         return found
     result: dict[str, Any] = {}
@@ -146,11 +152,16 @@ def evaluate(experiment: Experiment, checkpoint_path: str | None = None) -> dict
             name: to_json(value) for name, value in sorted(metrics.items()) if not isinstance(value, bytes)
         }
     warn_of_nan(result)
-    if checkpoints.is_of(output_dir, checkpoint_path) and not experiment.options.input:
+    if _is_recorded(experiment, checkpoint_path):
         add_metrics(output_dir, result)
     if experiment.on_metrics:
         experiment.on_metrics(copy.deepcopy(result))
     return result
+
+
+def _is_recorded(experiment, checkpoint):
+    """Whether metrics.csv gets the evaluation of a checkpoint."""
+    return checkpoints.is_of(experiment.output_dir, checkpoint) and not experiment.options.input
 
 
 def train_and_evaluate(experiment: Experiment) -> dict[str, Any]:
@@ -221,6 +232,7 @@ def _should_stop(experiment):
 def continuous_eval(experiment: Experiment) -> dict[str, Any]:
     """Evaluates every new checkpoint from another process, up to that of train_steps, and keeps the best."""
     tf.logging.info('Waiting for checkpoints in %s up to step %d.', experiment.output_dir, experiment.train_steps)
+    read_rows(experiment.output_dir)
     for path in checkpoints.new_checkpoints(experiment.output_dir, experiment.train_steps, experiment.options.eval_timeout):
         try:
             result = _evaluate_and_keep(experiment, path)

@@ -412,7 +412,8 @@ LABELS = [  # Stored labels; the task given; the classes or the mean; the parsed
     ([0.0, 1.0], None, 0.5, [0, 1]),
     (['TRUE', 'True', 'True', 'false'], None, ['True', 'false'], [0, 0, 0, 1]),
     (['e\u0301te\u0301', '\xe9t\xe9', 'hiver'], None, ['hiver', '\xe9t\xe9'], [1, 1, 0]),
-    (['1', '2.0', '1.0'], None, ['1', '2'], [0, 1, 0]),
+    (['1', '2.00', '1.0'], None, ['1', '2'], [0, 1, 0]),
+    (['-1.00', 'x'], None, ['-1', 'x'], [0, 1]),
     (['01', '1'], None, ['01', '1'], [0, 1]),
 ]
 
@@ -438,6 +439,22 @@ def test_floats_that_are_few_whole_numbers_are_a_regression_with_a_warning(caplo
 def test_floats_that_are_no_classes_are_refused_as_such(labels):
     message = 's.json: task is classification, but the label label is float, with other than whole numbers or with many: write'
     assert refused(describe, labeled(labels), {'task': 'classification'}).startswith(message)
+
+
+def test_numbers_to_predict_that_float32_cannot_tell_apart_are_refused():
+    for labels, around in (([1.5] * 4, '1.5'), ([1700000000 + i for i in range(1500)], '1.7e+09')):
+        assert f'own: the label label: the numbers around {around} are equal, or differ too' in failed(
+            describe, labeled(labels)
+        )
+
+
+def test_texts_that_are_not_utf8_are_named(caplog):
+    examples = [{**example, 'city': city} for example, city in zip(labeled('aabb'), ['Rom', b'K\xf6ln'] * 2)]
+    found = describe(examples, {'features': {'city': 'categorical'}})
+    assert found['features'][0]['vocabulary'] == ['Rom']
+    assert "own: the split train: the feature city has texts that are not UTF-8, such as b'K\\xf6ln': the model" in caplog.text
+    message = failed(describe, labeled('aabb'), others={'eval': labeled([b'\xf6'])})
+    assert "own: the split eval: the label label b'\\xf6' is not UTF-8: write classes as UTF-8" in message
 
 
 def test_another_split_whose_values_are_unknown_raises_an_alarm(caplog):

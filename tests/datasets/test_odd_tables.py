@@ -113,6 +113,11 @@ def test_columns_of_json_that_are_nested_or_rare_are_ignored(tmp_path, caplog):
     assert caplog.text.count('line 1001: the key late is ignored: the first 1000 lines lack it') == 1
 
 
+def test_a_key_that_a_line_of_json_has_twice_is_refused(tmp_path):
+    (tmp_path / 'b.jsonl').write_text('{"x": 1, "y": 2}\n{"x": 1, "y": 2, "x": 3}\n')
+    assert cells(tmp_path / 'b.jsonl') == [['1', '2'], f"{tmp_path}/b.jsonl: line 2: 'x' is given twice"]
+
+
 def test_arrow_streams_are_read_and_columns_of_one_name_or_of_bytes_are_refused(tmp_path):
     path = str(tmp_path / 'a.arrow')
     found = pa.table({'x': [1, None], 'y': ['a', 'b']})
@@ -140,6 +145,8 @@ def test_durations_are_ignored_whose_unit_differs_between_files(tmp_path, caplog
 def test_rows_of_a_program_have_the_columns_of_all_of_them():
     (block,) = open_rows([{'x': 1}, {'y': 'b', 'x': None}]).blocks()
     assert [column.to_pylist() for column in block.columns] == [['1', ''], ['', 'b']]
+    for rows in ({1: [1], '1': [2]}, [{1: 1}, {'1': 2}]):
+        assert failed(open_rows, rows) == 'the rows: the table names two columns 1: rename one'
 
 
 def test_row_numbers_that_pandas_writes_to_parquet_are_ignored(prepare):
@@ -174,8 +181,9 @@ def test_what_may_be_missing_or_codes_causes_a_warning(prepare, function, warnin
     assert warning in log and (warning or 'WARNING' not in log)
 
 
-def test_a_missing_number_is_missing_in_all_its_spellings(prepare):
-    found, log = prepare(column(lambda i: '-999.0' if i % 3 == 0 else i + 0.5), 'missing=[-999]')
+@pytest.mark.parametrize('cell, given', [('-999.0', '-999'), ('-999.00', '-999'), ('-99.900', '-99.9')])
+def test_a_missing_number_is_missing_in_all_its_spellings(prepare, cell, given):
+    found, log = prepare(column(lambda i: cell if i % 3 == 0 else i + 0.5), f'missing=[{given}]')
     assert 'far from' not in log and 0.5 < found.metadata['columns'][0]['mean'] < 40
 
 

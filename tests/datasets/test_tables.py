@@ -363,12 +363,13 @@ def test_values_are_counted_in_bounded_memory_and_categories_and_classes_are_the
     for expected in (['1.5', '2', '10'], ['01', '1'], ['10', '2', 'x']):
         assert sorted_classes(reversed(expected)) == expected
     ids = column_ids(tf.constant([['a', 'b'], ['', 'c']]), {'x': [], 'y': []})  # Without known categories.
-    spelled = tf.constant([['TRUE', 'e\u0301'], ['true', '5.0'], ['True', '5'], ['no', '']])
+    spelled = tf.constant([['TRUE', 'e\u0301'], ['true', '5.00'], ['True', '5'], ['no', '']])
     spelled = column_ids(spelled, {'x': ['false', 'true', 'True'], 'y': ['\u00e9', '5']})  # A value's own spelling goes first.
     values = tf.placeholder(tf.string, [None])
     found, many = class_ids(values, ['b', 'a'], 'kind'), class_ids(values, 'abcdef', 'kind')
+    as_written = class_ids(tf.constant(['1', '1.00', '1.0']), ['1', '1.00'], 'tag')
     session.run(tf.tables_initializer())
-    assert session.run(ids).tolist() == [[0, 0], [0, 0]]
+    assert session.run(ids).tolist() == [[0, 0], [0, 0]] and session.run(as_written).tolist() == [0, 1, 0]
     assert session.run(spelled).tolist() == [[2, 1], [2, 2], [3, 2], [0, 0]]
     assert found.dtype == tf.int32 and session.run(found, {values: ['a', 'b', 'a']}).tolist() == [1, 0, 1]
     with pytest.raises(tf.errors.InvalidArgumentError, match='Key: kind. Must be one of the classes: b, a[^,]'):
@@ -420,6 +421,7 @@ def test_text_and_few_integers_are_classes_and_other_numbers_a_regression_or_ref
     for values, schema, error, message in (
         ([1], {}, RunError, 'the target y is always 1: there is nothing to learn'),
         ([1.5], {}, RunError, 'the target y is always 1.5: there'),
+        ([2**53, 2**53 + 1], {'task': 'regression'}, RunError, 'column y: the numbers around 9.0072e.15 differ too little'),
         ([''], {}, RunError, 'no row has a target to train on, in the column y'),
         (['a'], {'task': 'regression'}, UsageError, 'the target y is not a number: --hparams=schema can give another task'),
         ([1.7e9 + i for i in range(40)], {}, RunError, 'column y: the numbers around 1.7e.09 differ too little for float32:'),
@@ -495,6 +497,7 @@ def test_a_regression_of_fractions_and_a_last_row_of_totals_are_warned_of(facts,
         (['01:30', '23:59'], "'01:30' is no date that is read: taken as categories"),
         ([f'{i}:05:00' for i in range(40)], "'0:05:00' is no date that is read: the column is ignored"),
         ([2**53 + i for i in range(40)], 'the numbers around 9.0072e+15 differ too little for float32: subtract a constant'),
+        ([2**53, 2**53 + 1], 'the numbers around 9.0072e+15 differ too little for float32: subtract a constant'),
         ([2**53], ''),
         (['1000-12', '1000-13'], ''),
         (['4:3', '16:9'], ''),

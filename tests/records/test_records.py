@@ -98,6 +98,12 @@ def test_an_example_that_cannot_be_made_is_named_and_leaves_nothing_that_counts(
         (Lazy(10, example_at), rf'{bad}\(.*test_records\.py, line \d+\)$'),
         (map(example_at, range(10)), bad),
         ([{'x': 1}, {'x': 1j}], 'example 1 of the split train cannot be created: TypeError: x: cannot store complex'),
+        (
+            [{'x': [1]}, {'x': [2**63]}],
+            'example 1 of the split train cannot be created: ValueError: x: 9.22337e.18 is too large',
+        ),
+        ([{'x': [1.0, -1e39]}], 'example 0 of the split train cannot be created: ValueError: x: -1e.39 is too large for'),
+        ([{'x': 1e39}], 'example 0 of the split train cannot be created: ValueError: x: 1e.39 is too large for'),
     ]:
         with pytest.raises(RunError, match=f'^{tmp_path}: {message}'):
             records.write(str(tmp_path), {'train': examples})

@@ -39,6 +39,10 @@ def test_evaluations_at_their_own_steps_on_several_splits(run, tmp_path):
     assert run(*flags, '--schedule=evaluate')[0] == 0
     expected += [('18', 'eval'), ('18', 'train')]
     assert [(row['global_step'], row['split']) for row in rows(tmp_path / 'output' / 'metrics.csv')] == expected
+    (tmp_path / 'output' / 'metrics.csv').write_text('x')
+    code, _, log = run(*flags, '--schedule=evaluate')
+    assert code == 1 and 'metrics.csv: is not a table of metrics: delete it' in log
+    assert 'Restoring parameters' not in log  # It is known before the evaluation.
 
 
 def test_the_best_checkpoint_is_kept_across_restarts_and_can_be_asked(run, tmp_path):

@@ -1,5 +1,6 @@
 """Files that must not be read as a whole, and text of a user's that must not reach a terminal as it is."""
 
+import contextlib
 import io
 import logging
 import os
@@ -12,7 +13,9 @@ from estimator_trainer.common import console, files
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.formats import images
 from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.own_data import description
 from estimator_trainer.common.own_data.lines import Lines
+from estimator_trainer.common.own_data.schema import COLUMNS
 from estimator_trainer.common.records import tfrecord
 from estimator_trainer.common.storage import checkpoints, run_dir
 
@@ -63,7 +66,9 @@ def test_a_scheme_without_a_path_is_refused(path):
         files.check_scheme('output_dir', accepted)
 
 
-def test_log_lines_are_printable_and_of_bounded_length():
+@contextlib.contextmanager
+def logged():
+    """Yields the log of a run."""
     out = io.StringIO()
     handler = logging.StreamHandler(out)
     tf.get_logger().addHandler(handler)
@@ -72,8 +77,19 @@ def test_log_lines_are_printable_and_of_bounded_length():
         flags.DEFINE_string(name, getattr(Options(), name), '', flag_values=values)
     values.mark_as_parsed()
     with console.log(values):
-        tf.logging.warning('picture \x1b[31m.png\nand é\u3000%s.', 'x' * 10**6)
+        yield out
     tf.get_logger().removeHandler(handler)
+
+
+def test_names_with_line_breaks_do_not_split_the_lines_of_the_log():
+    with logged() as out:
+        description.log_ignored('a.csv', COLUMNS, 'wide\r\nname', 'it is empty')
+    assert ' INFO a.csv: the column wide name is ignored: it is empty. --hparams' in out.getvalue()
+
+
+def test_log_lines_are_printable_and_of_bounded_length():
+    with logged() as out:
+        tf.logging.warning('picture \x1b[31m.png\nand é\u3000%s.', 'x' * 10**6)
     assert r' WARNING picture \x1b[31m.png' '\nand é\u3000xxx' in out.getvalue() and 10000 < len(out.getvalue()) < 10010
     assert out.getvalue().endswith('x.\n')
 

@@ -227,8 +227,9 @@ def test_heads_train_with_the_optimizers_of_tensorflow_1_and_run_the_update_ops(
         with tf.Graph().as_default():
             tf.train.create_global_step()
             w = tf.get_variable('w', [1, len(label[0])])
-            spec = head.create_estimator_spec({}, 'train', w, tf.constant(label), optimizer(0.1))
-            assert np.isfinite(run(spec.loss, spec.train_op)[0])
+            spec = head.create_estimator_spec({}, 'train', w, tf.constant(label), optimizer(0.1), regularization_losses=[5.0])
+            loss, total, _ = run(tf.losses.get_losses()[-1], spec.loss, spec.train_op)
+            assert np.isfinite(total) and total == pytest.approx(loss + 5)
 
 
 def test_several_heads_are_one_whose_loss_is_the_weighted_sum_of_theirs():
@@ -243,6 +244,8 @@ def test_several_heads_are_one_whose_loss_is_the_weighted_sum_of_theirs():
         optimizer = tf.train.GradientDescentOptimizer(0.1)
         spec = estimator.multi_head(heads, [2.0, 1.0]).create_estimator_spec({}, 'train', logits, labels, optimizer)
         assert run(spec.loss, spec.train_op)[0] == pytest.approx(2 * np.log(3) + (4 - 1) ** 2)
+        of_each = [loss for loss in tf.losses.get_losses() if loss.shape.rank == 0]
+        assert run(of_each)[0] == pytest.approx([np.log(3), (4 - 1) ** 2])
 
 
 def test_images_are_moved_by_pixels_and_turned_counterclockwise():

@@ -14,7 +14,10 @@ _REDUCTIONS = {'weighted_sum': 'sum', 'weighted_sum_over_batch_size': 'sum_over_
 
 
 class _TakesOptimizer:
-    """A head of TensorFlow 2 that takes reductions and optimizers of TensorFlow 1, and runs tf.GraphKeys.UPDATE_OPS."""
+    """A head of TensorFlow 2 that takes reductions and optimizers of TensorFlow 1, and runs tf.GraphKeys.UPDATE_OPS.
+
+    Its loss is in tf.GraphKeys.LOSSES, without that of regularization; of several heads, the loss of each one.
+    """
 
     def __init__(self, *args, **options):
         bound = inspect.signature(super().__init__).bind(*args, **options)
@@ -27,9 +30,21 @@ class _TakesOptimizer:
             old = optimizer
             optimizer, train_op_fn = None, lambda loss: old.minimize(loss, tf.train.get_or_create_global_step())
         options['update_ops'] = options.get('update_ops') or tf.get_collection(tf.GraphKeys.UPDATE_OPS) or None
-        return super().create_estimator_spec(  # type: ignore[misc]
+        spec = super().create_estimator_spec(  # type: ignore[misc]
             features, mode, logits, labels, optimizer=optimizer, train_op_fn=train_op_fn, **options
         )
+        if spec.loss is not None:
+            del tf.get_collection_ref(tf.GraphKeys.LOSSES)[self._num_losses :]  # Metrics compute some once more.
+        return spec
+
+    def loss(self, labels, logits, features=None, mode=None, regularization_losses=None):
+        losses = tf.get_collection_ref(tf.GraphKeys.LOSSES)
+        self._num_losses = len(losses)  # The specs of several heads, which precede their common one, have added theirs.
+        found = super().loss(labels, logits, features, mode)  # type: ignore[misc]
+        if not isinstance(self, heads.multi_head.MultiHead):
+            losses.append(found)
+            self._num_losses = len(losses)
+        return found if regularization_losses is None else found + tf.add_n(regularization_losses)
 
 
 binary_classification_head, multi_class_head, multi_label_head, multi_head, _regression_head = (
