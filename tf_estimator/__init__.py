@@ -76,8 +76,8 @@ def around_import() -> Iterator[None]:
         with quiet.quiet_import():
             yield
         tf = sys.modules['tensorflow']
-        quiet.leave_to_root(tf)
         requirements.check_version(tf)
+        quiet.leave_to_root(tf)
         if not own_estimator and not hasattr(tf, 'estimator'):
             requirements.check_foundation(tf)
             restore.restore(tf)

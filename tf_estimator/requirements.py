@@ -85,7 +85,9 @@ def check_packages() -> None:
 
 
 def check_version(tf: types.ModuleType) -> None:
-    """Raises ImportError if TensorFlow is too old."""
+    """Raises ImportError if TensorFlow is too old, or another module."""
+    if not hasattr(tf, '__version__'):
+        raise ImportError(f'{tf.__file__} is imported in place of TensorFlow: rename it')
     if _version(tf) < (2, 15):
         raise ImportError(f'TensorFlow {tf.__version__} is too old. {CURE}')
 

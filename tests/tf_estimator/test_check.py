@@ -3,8 +3,9 @@
 import json
 import operator
 import re
+import sys
 
-import tf_estimator  # noqa: F401 - before TensorFlow
+import tf_estimator  # Before TensorFlow
 from tf_estimator import check, command, replacements
 from tf_estimator.tf1 import tables
 
@@ -194,6 +195,8 @@ def test_files_that_are_named_like_a_library_are_not_run_and_links_to_nothing_ar
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend('')
     (tmp_path / 'tensorflow').mkdir()
+    paths = []  # As TensorFlow is imported.
+    monkeypatch.setattr(tf_estimator, 'install', lambda: paths.extend(sys.path))
     (tmp_path / 'link.py').symlink_to('nothing.py')
     (tmp_path / 'adanet.py').write_text('raise SystemExit(5)')
     (tmp_path / 'script.py').write_text('import adanet\nadanet.own\nimport tensorflow as tf\ntf.mul')
@@ -201,6 +204,7 @@ def test_files_that_are_named_like_a_library_are_not_run_and_links_to_nothing_ar
         assert not check.check([path])
         lines = capsys.readouterr().out.splitlines()
         assert [line.partition(': ')[2] for line in lines[:-1]] == ['tf.mul: needs an edit: tf.multiply']
+    assert paths and '' not in paths
 
 
 def test_files_of_both_kinds_are_each_judged_by_their_own(tmp_path, capsys):

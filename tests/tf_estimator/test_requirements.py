@@ -70,6 +70,8 @@ def test_an_import_names_the_package_that_is_missing(tmp_path):
     tensorflow = packages / 'tensorflow/__init__.py'
     tensorflow.write_text(tensorflow.read_text().replace('2.21.0', '2.14'))
     assert said() == [f'ImportError: TensorFlow 2.14 is too old. {CURE}']
+    tensorflow.write_text('')
+    assert said() == [f'ImportError: {tensorflow} is imported in place of TensorFlow: rename it']
     text = (distribution / 'METADATA').read_text()
     (distribution / 'METADATA').write_text(text.replace('2.15', '2.14'))
     assert said() == [f'ImportError: tensorflow-estimator is 2.14.0. {CURE}']

@@ -51,7 +51,8 @@ def check(paths: Sequence[str], as_json: bool = False) -> bool:
     """
     files = list(dict.fromkeys(file for path in paths for file in _files(path)))
     try:
-        tf_estimator.install()
+        with _without_program():
+            tf_estimator.install()
     except ImportError as error:
         raise CommandError(str(error)) from None
     findings, is_tf1, others = _judge(_read(files))
