@@ -67,14 +67,20 @@ def updated(optimizer, gradient, start, steps=2, **options):
 def test_optimizers_follow_their_formulas(use_resource):
     start, gradient = np.array([1.0, -2.0]), np.array([0.5, 0.25])
     m = v = np.zeros(2)
-    expected = start.copy()
+    expected, looking_ahead = start.copy(), start.copy()
     for step in (1, 2):
         m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
         rate = 0.1 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
         expected = expected - 0.01 * expected - rate * m / (np.sqrt(v) + 1e-8)
+        looking_ahead -= rate * (0.9 * m + 0.1 * gradient) / (np.sqrt(v) + 1e-8)
     dense = lambda: tf.constant(gradient, tf.float32)  # noqa: E731
     found = updated(lambda: opt.AdamWOptimizer(0.01, 0.1), dense, start, use_resource=use_resource)
     np.testing.assert_allclose(found['v'], expected, rtol=1e-4)
+    found = updated(lambda: opt.NadamOptimizer(0.1), dense, start, use_resource=use_resource)
+    np.testing.assert_allclose(found['v'], looking_ahead, rtol=1e-4)
+    row = lambda: tf.IndexedSlices(tf.constant([[0.25], [0.0]]), tf.constant([1, 1]), tf.constant([2, 1]))  # noqa: E731
+    found = updated(lambda: opt.NadamOptimizer(0.1), row, start[:, None], use_resource=use_resource)
+    np.testing.assert_allclose(found['v'], [[1.0], [looking_ahead[1]]], rtol=1e-4)
     # A row without a gradient keeps its moments and its value.
     sparse = lambda: tf.IndexedSlices(tf.constant([[0.5]]), tf.constant([1]), tf.constant([2, 1]))  # noqa: E731
     found = updated(lambda: opt.LazyAdamOptimizer(0.1), sparse, start[:, None], use_resource=use_resource)

@@ -74,17 +74,22 @@ class MomentumWOptimizer(extend_with_decoupled_weight_decay(tf.train.MomentumOpt
         super().__init__(weight_decay, learning_rate, momentum, use_locking, name, use_nesterov)
 
 
-class LazyAdamOptimizer(tf.train.AdamOptimizer):
+class _Adam(tf.train.AdamOptimizer):
+    def _state(self, var):
+        """Returns the moments of a variable, and the numbers of its update: the rate, beta1, beta2 and epsilon."""
+        beta1_power, beta2_power, *numbers = (
+            tf.cast(value, var.dtype.base_dtype)
+            for value in (*self._get_beta_accumulators(), self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)
+        )
+        numbers[0] *= tf.sqrt(1 - beta2_power) / (1 - beta1_power)
+        return self.get_slot(var, 'm'), self.get_slot(var, 'v'), *numbers
+
+
+class LazyAdamOptimizer(_Adam):
     """Adam that, for sparse gradients, updates only the moments of the rows that have one."""
 
     def _apply_sparse(self, grad, var):
-        beta1_power, beta2_power = self._get_beta_accumulators()
-        beta1_power, beta2_power, rate, beta1, beta2, epsilon = (
-            tf.cast(value, var.dtype.base_dtype)
-            for value in (beta1_power, beta2_power, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)
-        )
-        rate *= tf.sqrt(1 - beta2_power) / (1 - beta1_power)
-        m, v = self.get_slot(var, 'm'), self.get_slot(var, 'v')
+        m, v, rate, beta1, beta2, epsilon = self._state(var)
         rows, values = grad.indices, grad.values
         m_rows = beta1 * tf.gather(m, rows) + (1 - beta1) * values
         v_rows = beta2 * tf.gather(v, rows) + (1 - beta2) * tf.square(values)
@@ -93,6 +98,24 @@ class LazyAdamOptimizer(tf.train.AdamOptimizer):
 
     def _resource_apply_sparse(self, grad, var, indices):
         return self._apply_sparse(tf.IndexedSlices(grad, indices), var)
+
+
+class NadamOptimizer(_Adam):
+    """Adam with Nesterov's momentum. (T. Dozat: Incorporating Nesterov Momentum into Adam, 2016.)"""
+
+    def _apply_dense(self, grad, var):
+        m, v, rate, beta1, beta2, epsilon = self._state(var)
+        m, v = m.assign(beta1 * m + (1 - beta1) * grad), v.assign(beta2 * v + (1 - beta2) * tf.square(grad))
+        return tf.group(var.assign_sub(rate * (beta1 * m + (1 - beta1) * grad) / (tf.sqrt(v) + epsilon)))
+
+    _resource_apply_dense = _apply_dense
+
+    def _apply_sparse_shared(self, grad, var, indices, scatter_add):
+        m, v, rate, beta1, beta2, epsilon = self._state(var)
+        with tf.control_dependencies([m.assign(beta1 * m), v.assign(beta2 * v)]):
+            m, v = scatter_add(m, indices, (1 - beta1) * grad), scatter_add(v, indices, (1 - beta2) * tf.square(grad))
+        moments = beta1 * tf.gather(m, indices) + (1 - beta1) * grad
+        return tf.group(scatter_add(var, indices, -rate * moments / (tf.sqrt(tf.gather(v, indices)) + epsilon)))
 
 
 class MovingAverageOptimizer(tf.train.Optimizer):
