@@ -56,6 +56,26 @@ def test_training_reads_given_inputs_up_to_the_length_of_each_sequence(impute):
     np.testing.assert_array_equal(ids[1], np.argmax(inputs[1], -1))
 
 
+def test_a_cell_may_have_nested_outputs():
+    class Both(Chain):
+        output_size = (IDS, tf.TensorShape([1]))
+
+        def call(self, inputs, state):
+            return (inputs, state), state + 1
+
+    class Helper(seq2seq.TrainingHelper):
+        def sample(self, time, outputs, state, name=None):
+            return super().sample(time, outputs[0], state)
+
+    inputs = RANDOM.normal(size=[2, 3, IDS]).astype(np.float32)
+    with tf.Graph().as_default():
+        decoder = seq2seq.BasicDecoder(Both(), Helper(inputs, [3, 2]), tf.zeros([2, 1]))
+        ((found, steps), ids), _, _ = run(seq2seq.dynamic_decode(decoder, impute_finished=True))
+    np.testing.assert_array_equal(found[0], inputs[0])
+    assert steps[:, :, 0].tolist() == [[0, 1, 2], [0, 1, 0]]
+    np.testing.assert_array_equal(ids[0], np.argmax(inputs[0], -1))
+
+
 def test_decoding_follows_the_best_id_until_the_end_or_the_limit_with_an_output_layer():
     starts = [0, 1, 2]
     with tf.Graph().as_default():

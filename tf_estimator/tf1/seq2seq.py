@@ -28,15 +28,18 @@ class BasicDecoder(Decoder):
 
     @property
     def output_size(self):
-        size = self._cell.output_size
+        size = self._cell.output_size  # May be nested, as what a wrapper joins to its outputs.
         if self._output_layer is not None:
-            size = self._output_layer.compute_output_shape(tf.TensorShape([None, size]))[1:]
+            rows = tf.nest.map_structure(tf.TensorShape([None]).concatenate, size)
+            size = tf.nest.map_structure(lambda shape: shape[1:], self._output_layer.compute_output_shape(rows))
         return BasicDecoderOutput(size, self._helper.sample_ids_shape)
 
     @property
     def output_dtype(self):
         dtype = tf.nest.flatten(self._initial_state)[0].dtype
-        return BasicDecoderOutput(dtype, self._helper.sample_ids_dtype)
+        return BasicDecoderOutput(
+            tf.nest.map_structure(lambda _: dtype, self.output_size.rnn_output), self._helper.sample_ids_dtype
+        )
 
     def initialize(self, name=None):
         return (*self._helper.initialize(), self._initial_state)
