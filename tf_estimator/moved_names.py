@@ -90,6 +90,9 @@ NAMES = {
 }
 NAMES[f'{_PYTHON}.ops.variable_scope']['variable'] = f'{_PYTHON}.ops.variable_v1.VariableV1'
 NAMES[f'{_PYTHON}.util.nest'] = {'is_sequence': f'{_PYTHON}.util.nest.is_nested'}
+NAMES[f'{_PYTHON}.util.tf_export'] = {
+    'estimator_export': 'tensorflow_estimator.python.estimator.estimator_export.estimator_export'
+}
 _TRACKING = 'tensorflow.python.training.tracking'
 MODULES = {
     f'{_TRACKING}.graph_view': 'tensorflow.python.checkpoint.graph_view',
