@@ -26,6 +26,8 @@ from tensorflow.contrib.framework.python.ops.arg_scope import add_arg_scope
 from tensorflow.contrib.learn.python.learn.datasets.mnist import read_data_sets
 from tensorflow.examples.tutorials.mnist import input_data
 from tensorflow.python.ops import array_ops
+from tensorflow.python.autograph.impl.conversion import is_allowlisted
+from tensorflow.python.util.tf_export import estimator_export
 from tensorflow.core.framework import graph_pb2
 from tensorflow import Session as S
 import other, library
@@ -39,6 +41,7 @@ def main(unused_argv):
     print(importlib.import_module('tensorflow') is tf)
     print('GRUCell' in tf.contrib.rnn.__dict__, read_data_sets is input_data.read_data_sets)
     print(tf.get_variable('sizes', ['3', 4.0]).shape)
+    print([is_allowlisted(function) for function in (tf.contrib.seq2seq.dynamic_decode, slim.conv2d, main)])
     for statement in IMPORTS:
         try:
             exec(statement)
@@ -80,6 +83,7 @@ def test_the_programs_own_files_see_tensorflow_1_and_libraries_tensorflow_2(tmp_
         'True',
         'True True',
         '(3, 4)',
+        '[True, True, False]',
         'ModuleNotFoundError tf.contrib.kfac: TensorFlow 2 does not have it; use the package kfac',
         f'ImportError tf.contrib.layers.nothing: {ABSENT}',
         f'AttributeError tf.nothing: {ABSENT}',

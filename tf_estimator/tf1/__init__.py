@@ -23,8 +23,11 @@ def enable(directory: str | None = None) -> None:
     from tf_estimator.tf1 import dimensions
 
     import tensorflow.compat.v1 as v1
+    from tensorflow.python.autograph.core import config
 
     v1.disable_v2_behavior()
+    # As in TensorFlow 1, AutoGraph converts the program's functions only, not those of tf.contrib.
+    config.CONVERSION_RULES = (*map(config.DoNotConvert, ('tf_estimator', 'tf_slim')), *config.CONVERSION_RULES)
     dimensions.mend()
     imports = Imports(TensorFlow1(v1), directory)
     builtins.__import__, importlib.import_module = imports.load, imports.load_module

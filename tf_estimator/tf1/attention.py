@@ -284,7 +284,6 @@ class AttentionWrapper(tf.nn.rnn_cell.RNNCell):
             ),
         )
 
-    @tf.autograph.experimental.do_not_convert
     def call(self, inputs, state):
         outputs, cell_state = self._cell(self._cell_input_fn(inputs, state.attention), state.cell_state)
         states = state.attention_state if self._is_multi else (state.attention_state,)

@@ -14,7 +14,6 @@ for _names in [getattr(module, '__dict__', {}) for module in [*sys.modules.value
 
 _PEEPHOLES = {'wci': 'w_i_diag', 'wcf': 'w_f_diag', 'wco': 'w_o_diag'}  # {argument of an op: variable}
 _GATES = ('input', 'transform', 'forget', 'output')
-_plain = tf.autograph.experimental.do_not_convert
 
 
 class _LSTM(tf.nn.rnn_cell.RNNCell):
@@ -64,7 +63,6 @@ class LSTMBlockCell(_LSTM):
     def _variables(self, input_size):
         return _block_variables(input_size, self._num_units, self._use_peephole)
 
-    @_plain
     def call(self, inputs, state):
         arguments = _op_arguments(self._made, self._use_peephole, inputs.dtype)
         found = tf.raw_ops.LSTMBlockCell(x=inputs, cs_prev=state[0], h_prev=state[1], **arguments, **self._options)
@@ -193,7 +191,6 @@ class LayerNormBasicLSTMCell(_LSTM):
         gamma, beta = self._made[f'{name}/gamma'], self._made[f'{name}/beta']
         return tf.nn.batch_normalization(value, mean, variance, beta, gamma, 1e-12)
 
-    @_plain
     def call(self, inputs, state):
         c, h = state
         product = tf.matmul(tf.concat([inputs, h], 1), self._made['kernel']) + self._made.get('bias', 0)
@@ -228,7 +225,6 @@ class NASCell(_LSTM):
             shapes['bias'] = ([width], tf.zeros_initializer())
         return shapes | ({'projection_weights': ([self._num_units, self._projected], None)} if self._projected else {})
 
-    @_plain
     def call(self, inputs, state):
         c, m = state
         of_inputs = tf.split(tf.matmul(inputs, self._made['kernel']), 8, 1)
@@ -274,7 +270,6 @@ class InputProjectionWrapper(_Wrapper):
         super().__init__(cell, reuse)
         self._size, self._activation = num_proj, activation or tf.identity
 
-    @_plain
     def call(self, inputs, state):
         return self._cell(self._activation(linear(inputs, self._size, True)), state)
 
@@ -290,7 +285,6 @@ class OutputProjectionWrapper(_Wrapper):
     def output_size(self):
         return self._size
 
-    @_plain
     def call(self, inputs, state):
         outputs, state = self._cell(inputs, state)
         return self._activation(linear(outputs, self._size, True)), state
