@@ -25,7 +25,15 @@ MODELS = (
     'aitm autoint bst cdn dbmtl dcn deppfm_seq_attn din dlrm dropoutnet dssm esmm fibinet fm masknet mind mmoe multi_tower pdn '
     'ple ppnet simple_multi_task'
 ).split()
-_EDITS = json.dumps({'train_config.num_steps': 20, 'train_config.save_checkpoints_steps': 10, 'data_config.batch_size': 128})
+_OF_TENSORFLOW_1 = ('deppfm_seq_attn',)  # Its layer calls tf.layers.
+_EDITS = json.dumps(
+    {
+        'train_config.num_steps': 20,
+        'train_config.save_checkpoints_steps': 10,
+        'data_config.batch_size': 128,
+        'data_config.num_epochs': 0,  # Without end, or nothing is exported.
+    }
+)
 _COLUMN = re.compile(r'input_name:\s*[\'"](\w+)[\'"]\s+input_type:\s*(\w+)')
 _PATH = re.compile(r'(?:train|eval)_input_path:\s*[\'"]([^\'"]+)')
 _TIME_LIMIT = 600  # Seconds.
@@ -65,9 +73,10 @@ def _value(rng, name, kind):
 
 
 def _start(folder, config, out, log, **environment):
-    command = [sys.executable, '-m', 'tf_estimator', '-m', 'easy_rec.python.train_eval', f'--pipeline_config_path={config}']
+    flags = ['--tf1'] if config.name.startswith(_OF_TENSORFLOW_1) else []
+    command = [sys.executable, '-m', 'tf_estimator', *flags, '-m', 'easy_rec.python.train_eval']
     return subprocess.Popen(
-        [*command, f'--model_dir={out}/model', '--edit_config_json', _EDITS],
+        [*command, f'--pipeline_config_path={config}', f'--model_dir={out}/model', '--edit_config_json', _EDITS],
         cwd=folder,
         env={**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '2', **environment},
         stdout=log,
