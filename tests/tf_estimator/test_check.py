@@ -7,8 +7,10 @@ import sys
 
 import tf_estimator  # Before TensorFlow
 from tf_estimator import check, command, replacements
+from tf_estimator.check import source as check_source
 from tf_estimator.tf1 import tables
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -118,6 +120,16 @@ def test_each_place_that_needs_an_edit_says_which(tmp_path, capsys, source, expe
     lines, runs = said(tmp_path, capsys, source)
     assert lines[1].startswith((f':3: {expected}', f':4: {expected}'))
     assert (lines[-1], runs) == ('1 place needs an edit, the rest runs with --tf1', False)
+
+
+def test_a_method_that_arrays_no_longer_have_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(check_source, '_ARRAY_METHODS', {'tostring'})
+    lines, _ = said(tmp_path, capsys, OF_1 + 'etree.tostring(root)\nx.copy().tostring()')
+    assert lines[-2:] == [
+        f':4: tostring: needs an edit: NumPy {np.__version__} does not have it: tobytes',
+        '1 place needs an edit, the rest runs with --tf1',
+    ]
+    assert said(tmp_path, capsys, OF_1 + 'def tostring(self): self.tostring()')[1]
 
 
 def test_a_file_of_python_2_and_a_missing_library_are_named(tmp_path, capsys):

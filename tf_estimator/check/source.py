@@ -12,6 +12,8 @@ from typing import Any
 
 from tf_estimator.check.files import parse
 
+import numpy as np
+
 _FALLBACKS = {'ImportError', 'ModuleNotFoundError', 'AttributeError', 'NameError'}
 _VERSIONS = re.compile(
     r'\b(__version__|VERSION|version_info|PY[23]|TYPE_CHECKING|(tf|TF|tensorflow)_?(version|VERSION))\b|\bhasattr\((tf|tensorflow)\b'
@@ -21,6 +23,7 @@ _METHODS = {
     name: f'data.Dataset.{name}'
     for name in ('make_initializable_iterator', 'make_one_shot_iterator', 'output_classes', 'output_shapes', 'output_types')
 }
+_ARRAY_METHODS = {'tostring'} - set(dir(np.ndarray))  # NumPy 2.3 has dropped it.
 # {what Python 2 had: what to write}
 _PYTHON_2 = {
     name: '.'.join(new).removeprefix('builtins.') for (module, name), new in NAME_MAPPING.items() if module == '__builtin__'
@@ -279,6 +282,8 @@ class _Finder(ast.NodeVisitor):
             keywords = tuple(each.arg for each in node.keywords if each.arg)
             self._add(node, name, positional=-1 if has_stars else len(node.args), keywords=keywords)
         else:
+            if not (node.args or node.keywords) and getattr(node.func, 'attr', '') in _ARRAY_METHODS - self._bound:
+                self._add(node, node.func.attr, cure=f'NumPy {np.__version__} does not have it: tobytes')
             self.visit(node.func)
         for child in (*node.args, *node.keywords):
             self.visit(child)
