@@ -67,7 +67,7 @@ def _write_data(folder, config):
 def _value(rng, name, kind):
     if name in ('clk', 'buy'):
         return str(rng.randrange(2))
-    if name.startswith('tag_') or name.endswith('_seq'):
+    if name.startswith('tag_') or name.endswith(('_seq', '_rnk')):  # Of the same length, as they are joined.
         return '|'.join(str(rng.randrange(50)) for _ in range(rng.randrange(1, 5)))
     return f'{rng.random():.3f}' if kind in ('FLOAT', 'DOUBLE') else str(rng.randrange(50))
 
