@@ -226,7 +226,7 @@ def _text(name, value):
         return ''
     if isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value).is_integer():
         return str(int(value))  # type: ignore[call-overload]
-    if isinstance(value, (numbers.Number, np.generic, datetime.date)):
+    if isinstance(value, (numbers.Number, np.generic, datetime.date, datetime.time)):
         return str(value)
     raise ValueError(f'the input {name} must be text, not {show(value)}')
 

@@ -277,7 +277,7 @@ def test_a_program_gives_cells_as_files_have_them():
         {'name': 'area', 'kind': 'numeric', 'style': {'decimal': 'comma', 'affixes': ['m²']}},
         {'name': 'n', 'kind': 'numeric'},
         {'name': 'day', 'kind': 'date', 'order': 'dmy'},
-        {'name': 'city', 'kind': 'categorical'},
+        {'name': 'city', 'kind': 'categorical', 'vocabulary': ['Rome', '2024-01-01 00:00:00.000', '4.91701234567e+11', 'TRUE']},
     ]
     readers = raw_columns.cell_readers(build.HParams({}, {'columns': columns, 'missing': ['none']}))
 

@@ -21,7 +21,33 @@ def test_spellings_of_one_value_have_one_key(one, other):
     assert other in spellings(one)
 
 
-@pytest.mark.parametrize('one, other', [('001', '1'), ('1E2', '10E1'), ('a', 'A'), ('truely', 'TRUELY'), ('1.5', '1')])
+@pytest.mark.parametrize(
+    'spellings',
+    [
+        ['2024-01-01', '2024-01-01 00:00:00', '2024-01-01T00:00:00.000000000'],
+        ['2024-01-01 10:00:00.5', '2024-01-01T10:00:00.500000', '2024-01-01 10:00:00.500000000'],
+        ['2024-01-01 00:00:00+00:00', '2024-01-01 00:00:00.000000+0000', '2024-01-01T00:00:00Z'],
+        ['01:02:03', '01:02:03.000'],
+        ['491701234567', '4.91701234567e+11', '491701234567.0'],
+        ['10000000000000000', '1e+16'],
+    ],
+)
+def test_times_and_large_numbers_of_pandas_arrow_and_numpy_are_one_value(spellings):
+    assert len({key(text) for text in spellings}) == 1
+
+
+@pytest.mark.parametrize(
+    'one, other',
+    [
+        ('001', '1'),
+        ('1E2', '10E1'),
+        ('a', 'A'),
+        ('truely', 'TRUELY'),
+        ('1.5', '1'),
+        ('1e5', '100000'),
+        ('10:00:00', '10:00:00Z'),
+    ],
+)
 def test_different_values_have_different_keys(one, other):
     assert key(one) != key(other)
     assert other not in spellings(one)
