@@ -15,7 +15,7 @@ import pyarrow.compute
 from estimator_trainer.common.own_data.cells import are_numbers, counts, is_missing, to_numbers
 from estimator_trainer.common.own_data.evidence import Evidence, Reading
 from estimator_trainer.common.own_data.moments import Moments
-from estimator_trainer.common.own_data.numbers import COMMA, POINT, Style
+from estimator_trainer.common.own_data.numbers import COMMA, Style
 from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, NUMERIC, TEXT
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
 
@@ -197,11 +197,15 @@ class ColumnProfile:
             return Reading(Style(COMMA) if is_comma else None)
         return self.evidence.reading(self._num_plain, self._fits_comma, settings.decimal, settings.order)
 
-    @property
-    def may_be_thousands(self) -> bool:
-        """Whether all numbers with a point are like 1.234, which may be thousands unless given, and others are below 1,000."""
-        is_given = self.settings.decimal == POINT
-        return not is_given and not self.numbers.is_integer and self._fits_comma and self._has_bare
+    def may_be_thousands(self, has_commas: bool = False) -> bool:
+        """Whether all numbers with a point are like 1.234, which may be thousands unless given, and others are below 1,000.
+
+        Args:
+          has_commas: whether another column has decimal commas, so that none need be below 1,000.
+        """
+        has_points = not self.numbers.is_integer
+        is_open = not self.settings.decimal and self._fits_comma
+        return is_open and self.evidence.may_be_thousands(has_points, has_commas or self._has_bare)
 
     @property
     def is_rounded(self) -> bool:

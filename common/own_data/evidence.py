@@ -52,6 +52,7 @@ class Evidence:
         self._numbers: collections.Counter[str] = collections.Counter()  # By decimal.
         self._dates: collections.Counter[str] = collections.Counter()  # By order.
         self._affixes: dict[str, tuple[int, str]] = {}
+        self._has_small = self._has_points = self._is_clear = False  # Of numbers: 900 kg, 1.234 kg, and any other with a point.
         self._either: tuple[int, str] | None = None  # 1,234 is two numbers.
         self._either_date: tuple[int, str] | None = None
 
@@ -59,6 +60,14 @@ class Evidence:
     def has_dates(self) -> bool:
         """Whether some of these cells are dates."""
         return bool(self._dates)
+
+    def may_be_thousands(self, has_points: bool, has_small: bool) -> bool:
+        """Whether all numbers with a point are like 1.234, which may be thousands, and some others are below 1,000.
+
+        Args:
+          has_points, has_small: whether there are such ones among the plain numbers.
+        """
+        return not self._is_clear and (has_points or self._has_points) and (has_small or self._has_small)
 
     def add(self, cell: str, count: int, line: int) -> None:
         """Adds a cell that occurs `count` times, first in a line."""
@@ -80,8 +89,14 @@ class Evidence:
         self._affixes.setdefault(number.affix, place)
         for decimal, value in ((POINT, number.point), (COMMA, number.comma)):
             self._numbers[decimal] += count * (value is not None)
-        if number.has_comma and None not in (number.point, number.comma):
+        if None in (number.point, number.comma):
+            self._is_clear = True
+        elif number.has_comma:
             self._either = self._either or place
+        elif number.point != number.comma:
+            self._has_points = True
+        else:
+            self._has_small |= abs(number.point) < 1000
 
     def reading(self, num_plain: int, fits_comma: bool, decimal: str, order: str) -> Reading | None:
         """Returns how nearly all cells of the column are read; None if they are neither numbers nor dates.

@@ -132,7 +132,7 @@ def _style(table: Table, column: Column, is_target: bool) -> dict[str, Any]:
         value = reading.style.number(cell)
         shown = f'{show(cell)} in {table.unit} {line}'
         tf.logging.warning('%s: the cells are read as numbers, such as %s as %s.', place, shown, value)
-    if not reading.style and profile.may_be_thousands:
+    if profile.may_be_thousands():
         text = '%s: points are read as decimal points: if 1.234 is 1234, give --hparams=decimal=comma.'
         tf.logging.warning(text, place)
     return column.style

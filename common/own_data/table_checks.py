@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError, show
 from estimator_trainer.common.own_data import dates
 from estimator_trainer.common.own_data.blocks import Table
+from estimator_trainer.common.own_data.numbers import COMMA
 from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, NUMERIC
 from estimator_trainer.common.own_data.survey import Column
 
@@ -20,12 +21,13 @@ CURE = 'its kind in --hparams=schema=FILE decides otherwise'
 
 def check_readings(table: Table, columns: Mapping[str, Column], targets: Collection[str], max_bad_share: float) -> None:
     """Raises an error if a column can be read in two ways, or has bad cells; warns of what is not as programs write it."""
+    has_commas = any(column.style and column.style['style']['decimal'] == COMMA for column in columns.values())
     for name, column in columns.items():
         place = f'{table.path}: column {name}'
         if column.reading and column.reading.wrong:
             raise UsageError(f'{place}: {column.reading.wrong}')
         _check_dates(place, table, column)
-        _warn_of_style(place, table, column)
+        _warn_of_style(place, table, column, has_commas)
         if column.reading and column.kind in (NUMERIC, DATE) and name not in targets:
             check_unread(table, column, max_bad_share)
             _warn_of_others(place, column)
@@ -67,7 +69,7 @@ def _check_dates(place, table, column):
         raise UsageError(f'{place} has no dates, but {shown}: give another kind, or write dates as 2024-12-31')
 
 
-def _warn_of_style(place, table, column):
+def _warn_of_style(place, table, column, has_commas):
     """Warns of numbers that programs do not write, and of years of two digits."""
     reading, evidence = column.reading, column.profile.evidence
     if reading and reading.style and evidence.first:
@@ -75,7 +77,7 @@ def _warn_of_style(place, table, column):
         value = reading.style.number(cell)
         shown = '' if value is None else f', such as {show(cell)} in {table.unit} {line} as {value:.15g}'
         tf.logging.warning('%s: the cells are read as numbers%s; %s.', place, shown, CURE)
-    if reading and not reading.style and not reading.order and column.profile.may_be_thousands:
+    if reading and not reading.order and column.profile.may_be_thousands(has_commas):
         tf.logging.warning(
             '%s: points are read as decimal points, but all numbers with one have three digits after it, and those without '
             'are below 1,000: if 1.234 is 1234, give --hparams=decimal=comma.',

@@ -247,6 +247,15 @@ def test_points_that_may_separate_thousands_cause_a_warning_and_the_user_decides
     assert 1500 < found.metadata['columns'][0]['mean'] < 2500 and 'if 1.234' not in log
     for cell in (lambda i: i + 0.125, lambda i: f'{i * 37 + 0.125}' if i % 2 else i, lambda i: f'{i + 1}.{i % 10}'):
         assert 'if 1.234' not in prepare(column(cell))[1]
+        assert 'if 1.234' not in prepare(column(lambda i, cell=cell: f'{cell(i)} kg'))[1]
+
+
+def test_points_that_may_separate_thousands_are_found_beside_units_and_beside_columns_with_decimal_commas(prepare):
+    assert 'if 1.234' in prepare(column(lambda i: f'{i * 100:,} kg'.replace(',', '.')))[1]
+    thousands = [f'{1000 + i}'.replace('1', '1.', 1) for i in R]  # 1.000, 1.001, ..., none below 1,000.
+    for other, is_found in (('0,5', True), ('0.5', False)):
+        rows = [f'{cell};{other} €;{i % 2}' for i, cell in enumerate(thousands)]
+        assert ('if 1.234' in prepare('\n'.join(['x;z;y', *rows]))[1]) == is_found
 
 
 def test_a_column_that_is_ignored_although_most_cells_are_numbers_causes_a_warning(prepare):
@@ -291,6 +300,8 @@ def test_a_program_gives_cells_as_files_have_them():
         '',
     ]
     assert np.isnan([read('area', 'N/A'), read('n', 'none')]).all()
+    cities = ['Rome', 'Oslo ', '2024-01-01T00:00:00.000000', '2024-01-01', '491701234567.0', 'true']
+    assert [read('city', city) for city in cities] == ['Rome', 'Oslo', *[columns[3]['vocabulary'][i] for i in (1, 1, 2, 3)]]
     for name, cell, what in (('area', '3 kg', 'a number'), ('n', '1,5', 'a number'), ('day', 'soon', 'a date')):
         with pytest.raises(ValueError, match=f"the input {name}: '{cell}' is not {what}"):
             read(name, cell)
