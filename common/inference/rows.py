@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import describe, show
+from estimator_trainer.common.errors import describe, listed, show
 from estimator_trainer.common.formats.encoded import PICTURE
 from estimator_trainer.common.inference import pictures
 from estimator_trainer.common.inference.arrays import cast, encode, joined
@@ -18,6 +18,7 @@ from estimator_trainer.common.tags import TOKENS
 
 Specs = Mapping[str, tf.TensorSpec]
 Read = Callable[[str], float | str]
+_LISTED = 20  # Names in a message.
 _LARGE = 3e38  # A float32 may be slightly larger.
 _NO_READERS: Mapping[str, Read] = types.MappingProxyType({})
 
@@ -50,7 +51,7 @@ def make_batch(inputs: Any, specs: Specs, readers: Mapping[str, Read] = _NO_READ
     columns, is_single = _columns(inputs, specs)
     found = {name: _convert(name, columns[name], spec, readers.get(name)) for name, spec in specs.items()}
     if len(sizes := {len(value) for value in found.values()}) > 1:
-        raise ValueError(f'the inputs {", ".join(specs)} have batches of different sizes: {sorted(sizes)}')
+        raise ValueError(f'the inputs {listed(specs, _LISTED)} have batches of different sizes: {sorted(sizes)}')
     return found, is_single
 
 
@@ -95,7 +96,7 @@ def _columns(inputs, specs):
         _check_names(inputs, specs, 'the dict')
         are_single = [_is_single(inputs[name], spec) for name, spec in specs.items()]
         if any(are_single) and not all(are_single):
-            raise ValueError(f'the inputs {", ".join(specs)} must be all columns or all of one row')
+            raise ValueError(f'the inputs {listed(specs, _LISTED)} must be all columns or all of one row')
         return {name: [inputs[name]] if all(are_single) else inputs[name] for name in specs}, all(are_single)
     if (names := _names_of(inputs)) is not None:
         by_name = {str(name): name for name in names}
@@ -117,8 +118,10 @@ def _names_of(table):
 def _check_names(names, specs, what):
     missing = [name for name in specs if name not in names]
     if missing:
-        given = ', '.join(map(str, names)) or 'none'
-        raise ValueError(f'the inputs are {", ".join(specs)}, but {what} has no {", ".join(missing)}; given: {given}')
+        given = listed([*map(str, names)], _LISTED) or 'none'
+        raise ValueError(
+            f'the inputs are {listed(specs, _LISTED)}, but {what} has no {listed(missing, _LISTED)}; given: {given}'
+        )
 
 
 def _is_single(value, spec):
@@ -142,7 +145,7 @@ def _columns_of_array(inputs, specs):
     if not others and array.ndim in (spec.shape.rank - 1, spec.shape.rank):
         is_single = array.ndim < spec.shape.rank
         return {first: array[None] if is_single else array}, is_single
-    names, scalar = ', '.join(specs), all(spec.shape.rank == 1 for spec in specs.values())
+    names, scalar = listed(specs, _LISTED), all(spec.shape.rank == 1 for spec in specs.values())
     if not scalar or array.ndim not in (1, 2):
         raise ValueError(f'the inputs are {names}: give a dict of them, not {describe(inputs)}')
     if array.shape[-1] != len(specs):
@@ -158,7 +161,7 @@ def _to_array(inputs, specs):
             return array
         return np.asarray(inputs, object)  # Without a change of a row's numbers to text.
     except ValueError:  # Lists of different lengths.
-        raise ValueError(f'the inputs are {", ".join(specs)}: the rows of {describe(inputs)} differ in length') from None
+        raise ValueError(f'the inputs are {listed(specs, _LISTED)}: the rows of {describe(inputs)} differ in length') from None
 
 
 def _convert(name, values, spec, read):

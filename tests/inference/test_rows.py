@@ -127,6 +127,14 @@ def test_what_does_not_fit_is_named():
             rows.make_batch(inputs, SPECS)
 
 
+def test_messages_about_wide_tables_are_short():
+    specs = {f'column {i}': NUMBER for i in range(2000)}
+    for inputs in ({'x': 1}, dict.fromkeys([*specs][1:], 1), [[1], [1, 2]], np.zeros([2, 3])):
+        with pytest.raises(ValueError, match='^(the inputs|an array)') as error:
+            rows.make_batch(inputs, specs)
+        assert len(str(error.value)) < 800
+
+
 def test_the_short_way_of_one_row_gives_what_make_batch_gives(monkeypatch):
     readers = {'city': str.strip, 'x': float}
     make, ways = rows.batch_maker(SPECS, readers), []
