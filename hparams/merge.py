@@ -141,7 +141,8 @@ def _given(value):
 
 def _has_type(value, default):
     if isinstance(default, (list, tuple)):
-        return isinstance(value, (list, tuple)) and (not default or all(_has_type(item, default[0]) for item in value))
+        is_list = isinstance(value, (list, tuple))  # A program may give several types, as missing=[-999, 'unknown'].
+        return is_list and (not default or all(any(_has_type(item, one) for one in default) for item in value))
     if isinstance(default, float):
         return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     return type(value) is type(default)

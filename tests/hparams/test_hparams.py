@@ -202,6 +202,8 @@ def test_metadata_sets_hyper_parameters_that_have_no_value_yet():
     found = build.add_metadata(params, {'num_classes': 2, 'names': ['a', 'b'], 'class_names': ['x', 'y']})
     assert (found.num_classes, found.names, found.metadata['class_names']) == (2, ('a', 'b'), ['x', 'y'])
     assert build.add_metadata(found, {'num_classes': 2, 'names': ['a', 'b']}) == found
+    of_program = build.HParams({**make(), 'missing': [-999, 'x']})
+    assert build.add_metadata(of_program, {'missing': [-999, 'x']}).missing == (-999, 'x')
     with pytest.raises(UsageError, match='--dataset=d: the data has num_classes=2, not 3: omit num_classes'):
         build.add_metadata(make('num_classes=3', dataset={'num_classes': 0}), {'num_classes': 2})
     with pytest.raises(UsageError, match='has task=tagging, not classification: omit task, or choose a --model for it'):
