@@ -38,7 +38,13 @@ def present(cells: Any, missing: Any) -> Any:
 
 def are_numbers(missing: Any, style: Style | None = None) -> bool:
     """Whether texts of missing cells, string [n], would be numbers otherwise; if not, a number is never missing."""
-    return not np.isnan(to_numbers(missing, style)).all()
+    return bool(missing_numbers(missing, style))
+
+
+def missing_numbers(missing: Any, style: Style | None = None) -> list[float]:
+    """Returns the numbers among the texts of missing cells, string [n]: those that mark missing ones, such as -999."""
+    found = to_numbers(missing, style)
+    return np.unique(found[~np.isnan(found)]).tolist()
 
 
 def to_numbers(cells: Any, style: Style | None = None) -> np.ndarray:

@@ -86,3 +86,10 @@ def standardize(values: tf.Tensor, mean: Any, std: Any) -> tf.Tensor:
     values, mean, std = tf.cast(values, tf.float32), tf.constant(mean, tf.float32), tf.constant(std, tf.float32)
     standardized = (values / 2 - mean / 2) / std * 2  # A difference of two numbers may exceed float32.
     return tf.where(tf.math.is_finite(values), standardized, tf.zeros_like(values))
+
+
+def without(marks: Sequence[float], values: tf.Tensor) -> tf.Tensor:
+    """Returns numbers, float32 of any shape, with NaN in place of those that mark missing ones, such as -999."""
+    for mark in marks:
+        values = tf.where(tf.equal(values, np.float32(mark)), tf.fill(tf.shape(values), np.float32(np.nan)), values)
+    return values

@@ -9,11 +9,12 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import show
 from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.own_data import date_ops, dates, example_parser
-from estimator_trainer.common.own_data.cells import missing_values
+from estimator_trainer.common.own_data.cells import missing_numbers, missing_values
 from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.encoding import LEARNED, encoded_features, stored_text, style_of
+from estimator_trainer.common.own_data.moments import without
 from estimator_trainer.common.own_data.numbers import to_number
-from estimator_trainer.common.own_data.schema import DATE, NUMERIC
+from estimator_trainer.common.own_data.schema import DATE, NUMERIC, TEXT
 from estimator_trainer.hparams.build import HParams
 
 
@@ -65,6 +66,12 @@ def from_raw(params: HParams, raw: Mapping[str, tf.Tensor]) -> dict[str, tf.Tens
     Dates are written as in the training data, or missing as there: others raise InvalidArgumentError when the graph runs.
     """
     values = {name: tf.strings.strip(value) if value.dtype == tf.string else value for name, value in raw.items()}
+    missing = missing_values(params.metadata.get('missing', ()))
+    for column in of_kind(params.metadata['columns'], NUMERIC):
+        values[column['name']] = without(missing_numbers(missing, style_of(column)), values[column['name']])
+    for column in of_kind(params.metadata['columns'], TEXT):
+        texts = values[column['name']]
+        values[column['name']] = tf.where(_are_missing(texts, missing), tf.fill(tf.shape(texts), ''), texts)
     for column in of_kind(params.metadata['columns'], DATE):
         days = _days(values.pop(column['name']), column, params)
         parts = dates.parts(days, column['name'], column['origin'], column['cycles'], tf)
@@ -74,9 +81,12 @@ def from_raw(params: HParams, raw: Mapping[str, tf.Tensor]) -> dict[str, tf.Tens
 
 def _days(cells, column, params):
     days = date_ops.to_days(cells, column['order'])
-    absent = tf.constant(['', *missing_values(params.metadata.get('missing', ())).to_pylist()])
-    is_known = tf.math.is_finite(days) | tf.reduce_any(tf.equal(cells[:, None], absent), 1)
+    is_known = tf.math.is_finite(days) | _are_missing(cells, missing_values(params.metadata.get('missing', ())))
     wrong = tf.boolean_mask(cells, ~is_known)
     check = tf.debugging.Assert(tf.reduce_all(is_known), [f'the input {column["name"]} is not a date:', wrong], summarize=3)
     with tf.control_dependencies([check]):
         return tf.identity(days)
+
+
+def _are_missing(cells, missing):
+    return tf.reduce_any(tf.equal(cells[:, None], tf.constant(['', *missing.to_pylist()])), 1)

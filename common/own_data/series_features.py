@@ -8,8 +8,10 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.own_data import date_ops, dates
+from estimator_trainer.common.own_data.cells import missing_numbers, missing_values
 from estimator_trainer.common.own_data.description import of_kind
-from estimator_trainer.common.own_data.moments import standardize
+from estimator_trainer.common.own_data.encoding import style_of
+from estimator_trainer.common.own_data.moments import standardize, without
 from estimator_trainer.common.own_data.schema import NUMERIC, TARGET
 from estimator_trainer.common.own_data.series_rows import TIME
 from estimator_trainer.common.own_data.series_time import DAY, MONTH_ORDER
@@ -76,14 +78,21 @@ def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
 
     There is no time if the calendar has no part in the features.
     """
-    specs = {name: tf.TensorSpec([None, params.window], tf.float32) for name in _numbers(params)}
+    specs = {column['name']: tf.TensorSpec([None, params.window], tf.float32) for column in _numbers(params)}
     return {**({_time(params)['name']: tf.TensorSpec([None], tf.string)} if params.metadata['cycles'] else {}), **specs}
 
 
 @plain
 def from_raw(params: HParams, raw: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns the features of raw inputs; a time that is none raises InvalidArgumentError when the graph runs."""
-    past = tf.stack([raw[name] for name in _numbers(params)], 2)
+    """Returns the features of raw inputs; NaN is missing, as is what marks a missing number in files.
+
+    A time that is none, or a missing value of the target, raises InvalidArgumentError when the graph runs.
+    """
+    missing, columns = missing_values(params.missing), _numbers(params)
+    target, *others = (without(missing_numbers(missing, style_of(column)), raw[column['name']]) for column in columns)
+    text = f'the input {columns[0]["name"]} has a missing number, which a target must not have'
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.math.is_finite(target)), [text])]):
+        past = tf.stack([target, *others], 2)
     return make_features(params, past, _days(raw[_time(params)['name']], params) if params.metadata['cycles'] else None)
 
 
@@ -99,7 +108,7 @@ def _days(cells, params):
 
 def input_parts(params: HParams) -> dict[str, list[dict[str, Any]]]:
     """Returns what each number of the features is, for the card of an export that takes these."""
-    target, *others = [*of_kind(params.metadata['columns'], TARGET), *of_kind(params.metadata['columns'], NUMERIC)]
+    target, *others = _numbers(params)
     least = params.metadata['least_scale']
     scaled = f'{target["name"]}, minus the mean of the window, divided by its standard deviation, or by {least:.6g} if larger'
     past = [{'name': scaled}, *({name: one[name] for name in ('name', 'mean', 'std')} for one in others)]
@@ -115,7 +124,7 @@ def input_parts(params: HParams) -> dict[str, list[dict[str, Any]]]:
 
 def _numbers(params):
     columns = params.metadata['columns']
-    return [column['name'] for column in (*of_kind(columns, TARGET), *of_kind(columns, NUMERIC))]
+    return [*of_kind(columns, TARGET), *of_kind(columns, NUMERIC)]
 
 
 def _time(params):

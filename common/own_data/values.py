@@ -10,6 +10,7 @@ MISSING = frozenset(
 )
 WHOLE = r'([+-]?[0-9]+)\.0+'
 _LARGE = re.compile(r'(-?[0-9])(?:\.([0-9]+))?e\+([0-9]{2})')  # As Arrow and Python write a float from 1e10 or 1e16 on.
+_SMALL = re.compile(r'-?(?:0\.0000[0-9]+|[1-9](?:\.[0-9]+)?e-[0-9]+)')  # A float below 1e-4: each writes it otherwise.
 _MOMENT = re.compile(r'([0-9]{4}-[0-9]{2}-[0-9]{2}[ T])?([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?(Z|[+-][0-9]{2}:?[0-9]{2})?')
 _BOOLEANS = ('true', 'false')
 
@@ -35,6 +36,8 @@ def key(text: str) -> str:
     lowered = shown.lower() if len(shown) <= 5 else shown
     if match := _MOMENT.fullmatch(shown):
         return _moment(*match.groups(''))
+    if _SMALL.fullmatch(shown):
+        return repr(float(shown))
     return lowered if lowered in _BOOLEANS else shown
 
 

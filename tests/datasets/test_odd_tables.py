@@ -16,7 +16,7 @@ from estimator_trainer.common.own_data.numbers import Style
 from estimator_trainer.common.own_data.tables import open_rows, open_table
 from estimator_trainer.datasets import table as dataset
 from estimator_trainer.hparams import build
-from tests.datasets.own_data import Prepared, make_schema
+from tests.datasets.own_data import Prepared, make_schema, prepare_raw
 from tests.shared import failed, refused
 
 R = range(40)
@@ -270,6 +270,7 @@ def test_a_missing_text_has_no_words(prepare, tmp_path):
     (tmp_path / 'new.csv').write_text('x,z\n,1\na car,2\n')
     features, errors = found.predict(tmp_path / 'new.csv')
     assert features['text'].tolist() == [[1, 0], [2, 3]] and not errors  # Unknown; a, car, good in the vocabulary.
+    assert prepare_raw(dataset, found.params, {'x': ['a car', 'N/A'], 'z': [1, 1]})['text'].tolist() == [[2, 3], [1, 0]]
 
 
 def test_dates_with_the_year_first_go_with_those_of_one_other_order():

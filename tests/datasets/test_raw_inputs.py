@@ -54,10 +54,15 @@ def table(tmp_path):
     ]
     (tmp_path / 'a.csv').write_text('\n'.join(['x,city,zip,w,y', *(','.join(map(str, row)) for row in rows)]))
     (tmp_path / 'schema.json').write_text('{"columns": {"zip": "categorical"}}')
-    lines = 'x,w,city,zip,other\n3,NA,Zürich,10115,1\n4.5,2,,10116,1\n-1e3,0.5,Bonn,,1\n'
+    lines = 'x,w,city,zip,other\n3,NA,Zürich,10115,1\n4.5,2,,10116,1\n-1e3,0.5,Bonn,,1\n7,-999,NA,1,1\n'
     (tmp_path / 'new.csv').write_text(lines)
-    raw = {'x': [3, 4.5, -1e3], 'w': [np.nan, 2, 0.5], 'city': ['Zu\u0308rich', '', 'Bonn'], 'zip': ['10115.0', '10116', '']}
-    hparams = (f'csv_file={tmp_path}/a.csv', f'schema={tmp_path}/schema.json', 'target=y')
+    raw = {
+        'x': [3, 4.5, -1e3, 7],
+        'w': [np.nan, 2, 0.5, -999],
+        'city': ['Zu\u0308rich', '', 'Bonn', 'NA'],
+        'zip': ['10115.0', '10116', '', '1'],
+    }
+    hparams = (f'csv_file={tmp_path}/a.csv', f'schema={tmp_path}/schema.json', 'target=y', 'missing=[-999,none]')
     return Prepared(csv, tmp_path / 'data', *hparams), tmp_path / 'new.csv', DEFAULT, raw
 
 

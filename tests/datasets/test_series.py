@@ -7,6 +7,7 @@ import unicodedata
 import numpy as np
 import pyarrow as pa
 import pytest
+import tensorflow.compat.v1 as tf
 
 from benchmarks import store_sales
 from estimator_trainer.common.errors import RunError, UsageError
@@ -223,13 +224,17 @@ def test_what_is_decided_is_said(prepared, caplog):
 
 
 def test_raw_inputs_have_the_features_of_files(prepared):
-    found = prepared(table(DATES, VALUES, range(40), names=('date', 'y', 'p')))
+    prices = [*range(30), -999, *range(31, 40)]
+    found = prepared(table(DATES, VALUES, prices, names=('date', 'y', 'p')), missing='[-999]')
     features, _ = found.read('eval')
-    raw = {'date': [DATES[31].encode()], 'y': [VALUES[29:32]], 'p': [[29, 30, 31]]}
+    raw = {'date': [DATES[31].encode()], 'y': [VALUES[29:32]], 'p': [prices[29:32]]}
     made = prepare_raw(series, found.params, raw)
     assert made.keys() == features.keys()
     for name, value in made.items():
         np.testing.assert_allclose(value[0], features[name][0], rtol=1e-5, atol=1e-6)
+    for wrong in (np.nan, -999):
+        with pytest.raises(tf.errors.InvalidArgumentError, match='the input y has a missing number'):
+            prepare_raw(series, found.params, {**raw, 'y': [[1, wrong, 2]]})
     parts = series.input_parts(found.params)
     sizes = {name: value.shape[-1] for name, value in features.items()}
     assert {name: len(found) for name, found in parts.items()} == sizes

@@ -30,9 +30,10 @@ def test_spellings_of_one_value_have_one_key(one, other):
         ['01:02:03', '01:02:03.000'],
         ['491701234567', '4.91701234567e+11', '491701234567.0'],
         ['10000000000000000', '1e+16'],
+        ['0.00001', '1e-05', '1e-5'],
     ],
 )
-def test_times_and_large_numbers_of_pandas_arrow_and_numpy_are_one_value(spellings):
+def test_times_and_floats_of_pandas_arrow_and_numpy_are_one_value(spellings):
     assert len({key(text) for text in spellings}) == 1
 
 
@@ -45,6 +46,7 @@ def test_times_and_large_numbers_of_pandas_arrow_and_numpy_are_one_value(spellin
         ('truely', 'TRUELY'),
         ('1.5', '1'),
         ('1e5', '100000'),
+        ('0.0001', '0.00010'),
         ('10:00:00', '10:00:00Z'),
     ],
 )
