@@ -89,7 +89,7 @@ class Evidence:
         self._affixes.setdefault(number.affix, place)
         for decimal, value in ((POINT, number.point), (COMMA, number.comma)):
             self._numbers[decimal] += count * (value is not None)
-        if None in (number.point, number.comma):
+        if number.point is None or number.comma is None:
             self._is_clear = True
         elif number.has_comma:
             self._either = self._either or place
