@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.serving.rest import Inputs
@@ -51,8 +52,7 @@ def field_of(name: str, spec: tf.TensorSpec, is_picture: bool, column: Mapping[s
         sizes = ', '.join('any' if size is None else str(size) for size in spec.shape.as_list()[1:])
         return {**field, 'type': 'json', 'hint': f'{spec.dtype.name} [{sizes}]'}
     if spec.dtype != tf.string:
-        is_known = isinstance(column.get('mean'), (int, float))
-        return {**field, 'type': 'number', 'hint': _usual(column), **({'typical': column['mean']} if is_known else {})}
+        return {**field, 'type': 'number', **_usual(column)}
     if 'vocabulary' in column:
         choices = [str(value) for value in column['vocabulary'][:MAX_CHOICES]]
         return {**field, 'type': 'choice', 'choices': choices, **({'typical': choices[0]} if choices else {})}
@@ -60,8 +60,8 @@ def field_of(name: str, spec: tf.TensorSpec, is_picture: bool, column: Mapping[s
 
 
 def _usual(column):
-    """Returns the range of most values of a numeric column, two standard deviations around the mean."""
+    """Returns the mean of a numeric column, and as a hint the range of most values, two standard deviations around it."""
     if 'mean' not in column or 'std' not in column:
-        return ''
-    mean, std = column['mean'], column['std']
-    return f'mostly {mean - 2 * std:.3g} to {mean + 2 * std:.3g}'
+        return {}
+    mean, std = (float(np.ravel(column[name])[0]) for name in ('mean', 'std'))  # Features of TFRecords have lists of one.
+    return {'hint': f'mostly {mean - 2 * std:.3g} to {mean + 2 * std:.3g}', 'typical': mean}

@@ -14,6 +14,7 @@ from estimator_trainer.common.inference.input_files import open_files
 from estimator_trainer.common.inference.prediction import stack
 from estimator_trainer.common.inference.signatures import DEFAULT, EXAMPLES, PICTURES, signatures_of
 from estimator_trainer.common.records import records
+from estimator_trainer.common.serving.served import form_of_export
 from estimator_trainer.datasets import csv, image_folder, text, tfrecord
 from tests.datasets.own_data import Prepared, make_schema, mixed
 from tests.linear import make_estimator
@@ -110,6 +111,7 @@ def test_raw_inputs_and_serialized_examples_become_what_files_become(tmp_path, m
     expected, serialized = of_files(found.source, path)
     specs = {name: signature.specs for name, signature in signatures_of(found.source).items()}
     assert specs.keys() == {DEFAULT, EXAMPLES, name}
+    assert {field['name'] for field in form_of_export(found.source)['fields']} == {*specs[DEFAULT]}
     expected.pop('example_id', None)
     signatures = tf2.saved_model.load(export(tmp_path / 'model', found.source)).signatures
     for signature, inputs in ((name, raw), (EXAMPLES, {'examples': serialized})):
