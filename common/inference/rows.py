@@ -176,6 +176,8 @@ def _convert(name, values, spec, read):
         texts = [read(text) if read and isinstance(text, str) else text for text in texts]
         return encode(name, _objects(texts))
     array = np.asarray(values)
+    if array.dtype == object and array.ndim == 1 and spec.shape.rank and spec.shape.rank > 1:
+        array = _of_lists(name, array)
     if spec.dtype.is_floating and spec.shape.rank == 1 and array.dtype.kind not in 'biuf':
         array = np.array([_number(name, value, read) for value in _items(values)], np.float64)
     if spec.shape.rank and array.ndim == spec.shape.rank + 1 and array.shape[-1] == 1:  # A column as [batch, 1].
@@ -184,6 +186,14 @@ def _convert(name, values, spec, read):
     if array.dtype.kind == 'f' and np.isinf(array).any():
         raise ValueError(f'the input {name} has an infinite number; None, NaN and "" are missing')
     return array
+
+
+def _of_lists(name, column):
+    """Returns a column of lists, as a DataFrame has them, as one array."""
+    try:
+        return np.array([*column])
+    except ValueError:
+        raise ValueError(f'the input {name} has lists of different lengths') from None
 
 
 def _items(values):

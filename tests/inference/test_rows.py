@@ -127,6 +127,14 @@ def test_what_does_not_fit_is_named():
             rows.make_batch(inputs, SPECS)
 
 
+def test_a_column_of_lists_is_an_array():
+    spec = {'a': tf.TensorSpec([None, 2], tf.float32)}
+    batch, _ = rows.make_batch(Table({'a': rows._objects([[1, 2], np.array([3.5, 4])])}), spec)
+    assert batch['a'].tolist() == [[1, 2], [3.5, 4]]
+    with pytest.raises(ValueError, match='the input a has lists of different lengths'):
+        rows.make_batch(Table({'a': rows._objects([[1, 2], [3]])}), spec)
+
+
 def test_messages_about_wide_tables_are_short():
     specs = {f'column {i}': NUMBER for i in range(2000)}
     for inputs in ({'x': 1}, dict.fromkeys([*specs][1:], 1), [[1], [1, 2]], np.zeros([2, 3])):
