@@ -6,13 +6,13 @@ The table is read as by --dataset=table, in which it may have any number of targ
 image_dir. Pictures are squashed to squares, as by --dataset=image_folder.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
-from estimator_trainer.common.formats import encoded, images, stored_pictures
+from estimator_trainer.common.formats import encoded, images, picture_files, stored_pictures
 from estimator_trainer.common.own_data import example_parser, picture_column, raw_columns
 from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.encoding import LEARNED, encoded_features
@@ -26,7 +26,6 @@ metadata = table.metadata
 summary = table.summary
 read = table.read
 input_parts = table.input_parts
-cell_readers = table.cell_readers
 
 
 def get_params() -> dict[str, Any]:
@@ -74,6 +73,11 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
 def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
     """Returns {column of paths: string [batch]}, the contents of image files, and the specs of the other columns."""
     return {_column(params)['name']: tf.TensorSpec([None], tf.string, encoded.PICTURE), **raw_columns.raw_specs(params)}
+
+
+def cell_readers(params: HParams) -> dict[str, Callable[[Any], Any]]:
+    """Returns those of the other columns, and the function from any picture file to one that the graph decodes alike."""
+    return {_column(params)['name']: picture_files.to_kept_file, **table.cell_readers(params)}
 
 
 def from_raw(params: HParams, raw: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:

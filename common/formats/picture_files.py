@@ -90,10 +90,20 @@ def read_picture(path: str, on_dark: Callable[[str], None]) -> dict[str, Any]:
     maximum = images.max_of_dark(picture)
     if maximum is not None:
         on_dark(f'has 16 bits, but no value above {maximum} of 65535')
-    if not (images.is_plain(content, picture) and _decodes(content)):
+    if not _is_kept(content, picture):
         picture, orientation = images.normalize(picture), 1
         content = images.to_png(picture)
     return {'image': content, 'height': picture.height, 'width': picture.width, 'orientation': orientation}
+
+
+def to_kept_file(content: bytes) -> bytes:
+    """Returns a picture file as `read_picture` keeps it, not turned; raises ImageError."""
+    picture = images.decode(content, images.FORMATS)
+    return content if _is_kept(content, picture) else images.to_png(images.normalize(picture))
+
+
+def _is_kept(content, picture):
+    return images.is_plain(content, picture) and _decodes(content)
 
 
 def _decodes(content):

@@ -11,13 +11,14 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import describe, listed, show
+from estimator_trainer.common.formats import images
 from estimator_trainer.common.formats.encoded import PICTURE
 from estimator_trainer.common.inference import pictures
 from estimator_trainer.common.inference.arrays import cast, encode, joined
 from estimator_trainer.common.tags import TOKENS
 
 Specs = Mapping[str, tf.TensorSpec]
-Read = Callable[[str], float | str]
+Read = Callable[[Any], Any]
 _LISTED = 20  # Names in a message.
 _LARGE = 3e38  # A float32 may be slightly larger.
 _NO_READERS: Mapping[str, Read] = types.MappingProxyType({})
@@ -40,7 +41,7 @@ def make_batch(inputs: Any, specs: Specs, readers: Mapping[str, Read] = _NO_READ
         input of sentences, `tags.TOKENS`, may have lists of tokens. Columns with other names are left out. None, NaN and '' are
         missing.
       specs: {name: tf.TensorSpec [batch, ...]} of the raw inputs; the columns of an array have their order.
-      readers: {column: function from a text in it to its raw input}, as the dataset reads the cells of its files.
+      readers: {column: function from a text, or a picture file, in it to its raw input}, as the dataset reads its files.
 
     Returns:
       {name: array [batch, ...]}, and whether it is of a single row.
@@ -169,7 +170,7 @@ def _convert(name, values, spec, read):
     if np.ma.is_masked(values):
         raise ValueError(f'the input {name} has masked values: fill them, or leave their examples out')
     if spec.name == PICTURE:
-        return _objects([_content(name, number, value) for number, value in enumerate(values)])
+        return _objects([_content(name, number, value, read) for number, value in enumerate(values)])
     if spec.dtype == tf.string:
         items = map(joined, values) if spec.name == TOKENS else _items(values)
         texts = [_text(name, value) for value in items]
@@ -244,9 +245,9 @@ def _text(name, value):
     raise ValueError(f'the input {name} must be text, not {show(value)}')
 
 
-def _content(name, number, value):
+def _content(name, number, value, read):
     """Returns a picture as the content of an image file."""
     try:
-        return pictures.to_plain_file(value)
-    except pictures.PictureError as error:
+        return read(pictures.to_file(value)) if read else pictures.to_plain_file(value)
+    except (pictures.PictureError, images.ImageError) as error:
         raise ValueError(f'the input {name}: picture {number} {error}') from None

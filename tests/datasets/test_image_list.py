@@ -4,12 +4,13 @@ import json
 import unicodedata
 
 import numpy as np
-from PIL import Image
+from PIL import ExifTags, Image
 import pytest
 
 from benchmarks.digit_list import write
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.inference import rows
 from estimator_trainer.datasets import image_list
 from tests.datasets.own_data import Prepared, make_schema, picture, predicted, prepare_raw
 
@@ -42,6 +43,26 @@ def test_pictures_are_features_beside_columns_and_labels(tmp_path):
     Image.new('L', (9, 9), 7).save(tmp_path / 'list' / '0.png')
     found.prepared_with({})
     assert before < {path.name for path in (tmp_path / 'data').iterdir()}  # Converted anew.
+
+
+def test_a_program_and_a_server_give_pictures_of_any_kind_as_files_have_them(tmp_path):
+    pixels = np.random.RandomState(0).randint(0, 256, [6, 8, 3], np.uint8)
+    turned, cmyk = Image.Exif(), Image.fromarray(pixels).convert('CMYK')
+    turned[ExifTags.Base.Orientation] = 6
+    Image.fromarray(pixels).save(tmp_path / '0.jpg', exif=turned)
+    cmyk.save(tmp_path / '1.jpg')
+    Image.fromarray(pixels).quantize(4).save(tmp_path / '2.png', transparency=0)
+    Image.fromarray(pixels).save(tmp_path / '3.tif')
+    names = sorted(path.name for path in tmp_path.iterdir())
+
+    found = make(tmp_path, [(f'../{name}', i, i % 2, i // 2) for i, name in enumerate(names)])
+    specs, readers = image_list.raw_specs(found.params), image_list.cell_readers(found.params)
+    for forms in ([*map(str, map(tmp_path.joinpath, names))], [(tmp_path / name).read_bytes() for name in names]):
+        batch, _ = rows.make_batch({'file': forms, 'size': [0, 1, 2, 3]}, specs, readers)
+        made = prepare_raw(image_list, found.params, batch)['image']
+        np.testing.assert_allclose(made, [features['image'] for features, _ in found.read('train')], atol=1e-6)
+    with pytest.raises(ValueError, match='the input file: picture 0 is not an image'):
+        rows.make_batch({'file': [b'text'], 'size': [0]}, specs, readers)
 
 
 def test_a_wrong_picture_is_named_with_its_row_and_may_be_skipped(tmp_path):
