@@ -184,7 +184,7 @@ def calibration(is_right: np.ndarray, confidence: np.ndarray) -> Chart:
     text = (
         'Share of correct predictions by confidence; the dashed diagonal is perfect. '
         f'Mean confidence {percent(confidence.mean())}, {percent(is_right.mean())} correct{lean}. '
-        f'Expected calibration error: {percent(error)}.'
+        f'Expected calibration error: {percent(error)}. It is over {_BINS} intervals; the metric calibration_error is over 15.'
     )
     diagonal = Series('perfect', np.array([0.0, 1.0]), np.array([0.0, 1.0]), 'guide', 7)
     series = [diagonal, Series('predictions', mean, share, 'both', 0)]
