@@ -177,8 +177,8 @@ def _convert(name, values, spec, read):
         texts = [read(text) if read and isinstance(text, str) else text for text in texts]
         return encode(name, _objects(texts))
     array = np.asarray(values)
-    if array.dtype == object and array.ndim == 1 and spec.shape.rank and spec.shape.rank > 1:
-        array = _of_lists(name, array)
+    if array.dtype == object and spec.shape.rank and spec.shape.rank > 1:
+        array = _of_lists(name, array, spec)
     if spec.dtype.is_floating and spec.shape.rank == 1 and array.dtype.kind not in 'biuf':
         array = np.array([_number(name, value, read) for value in _items(values)], np.float64)
     if spec.shape.rank and array.ndim == spec.shape.rank + 1 and array.shape[-1] == 1:  # A column as [batch, 1].
@@ -189,12 +189,12 @@ def _convert(name, values, spec, read):
     return array
 
 
-def _of_lists(name, column):
-    """Returns a column of lists, as a DataFrame has them, as one array."""
+def _of_lists(name, column, spec):
+    """Returns a column of lists of numbers, as a DataFrame has them, as one array; None is NaN."""
     try:
-        return np.array([*column])
-    except ValueError:
-        raise ValueError(f'the input {name} has lists of different lengths') from None
+        return np.array([*column], np.float64 if spec.dtype.is_floating else None)
+    except (TypeError, ValueError):
+        raise ValueError(f'the input {name} must have lists of numbers, all of one length') from None
 
 
 def _items(values):

@@ -175,8 +175,7 @@ class ColumnProfile:
             bare = values[is_number & ~pyarrow.compute.match_substring(present, '.').to_numpy(zero_copy_only=False)]
             self._has_bare = self._has_bare or bool(len(bare) and np.abs(bare).max() < 1000)
         if not self.padded and self.numbers.is_integer:
-            zeros = pyarrow.compute.starts_with(present, '0')
-            is_padded = pyarrow.compute.and_(zeros, pyarrow.compute.greater(pyarrow.compute.utf8_length(present), 1))
+            is_padded = pyarrow.compute.match_substring_regex(present, '^0[0-9]')  # But not 0.0, as pandas writes 0.
             self.padded = next(iter(present.filter(pyarrow.compute.and_(is_padded, pa.array(is_number))).to_pylist()), '')
         if is_number.all():
             return

@@ -250,6 +250,10 @@ def test_points_that_may_separate_thousands_cause_a_warning_and_the_user_decides
         assert 'if 1.234' not in prepare(column(lambda i, cell=cell: f'{cell(i)} kg'))[1]
 
 
+def test_integers_of_pandas_beside_missing_ones_have_no_leading_zeros(prepare):
+    assert 'leading zeros' not in prepare(column(lambda i: f'{i % 9}.0' if i % 4 else ''))[1]
+
+
 def test_points_that_may_separate_thousands_are_found_beside_units_and_beside_columns_with_decimal_commas(prepare):
     assert 'if 1.234' in prepare(column(lambda i: f'{i * 100:,} kg'.replace(',', '.')))[1]
     thousands = [f'{1000 + i}'.replace('1', '1.', 1) for i in R]  # 1.000, 1.001, ..., none below 1,000.

@@ -131,8 +131,11 @@ def test_a_column_of_lists_is_an_array():
     spec = {'a': tf.TensorSpec([None, 2], tf.float32)}
     batch, _ = rows.make_batch(Table({'a': rows._objects([[1, 2], np.array([3.5, 4])])}), spec)
     assert batch['a'].tolist() == [[1, 2], [3.5, 4]]
-    with pytest.raises(ValueError, match='the input a has lists of different lengths'):
-        rows.make_batch(Table({'a': rows._objects([[1, 2], [3]])}), spec)
+    batch, _ = rows.make_batch({'a': [[1, None], [3.5, 4]]}, spec)
+    np.testing.assert_array_equal(batch['a'], [[1, np.nan], [3.5, 4]])
+    for wrong in ([[1, 2], [3]], [[1, 2], [3, 'x']]):
+        with pytest.raises(ValueError, match='the input a must have lists of numbers, all of one length'):
+            rows.make_batch(Table({'a': rows._objects(wrong)}), spec)
 
 
 def test_messages_about_wide_tables_are_short():
