@@ -252,7 +252,7 @@ def read_json(path: str) -> dict[str, Any]:
         with tf.io.gfile.GFile(path, 'rb') as file:
             value = json_text.loads(file.read().decode('utf-8-sig'))  # Some editors begin files with a mark.
     except tf.errors.OpError as error:
-        raise ValueError(f'{path}: cannot be read: {error.message}') from None
+        raise ValueError(f'{path}: cannot be read: {error.message.removeprefix(f"{path}; ")}') from None
     except json_text.Misread as error:
         raise ValueError(f'{path}: {error}') from None
     except ValueError as error:

@@ -146,7 +146,8 @@ def _append(path, text):
 
 def flags_help(doc: str | None, FLAGS: flags.FlagValues) -> str:
     """Returns the text of --help: first lines and all flags, in groups."""
-    return '\n'.join([doc or '', *(FLAGS.module_help(title) for title in FLAGS.flags_by_module_dict())])
+    text = '\n'.join([(doc or '').rstrip(), *(FLAGS.module_help(title) for title in FLAGS.flags_by_module_dict())])
+    return text.replace("\n    (default: '')", '')  # Nothing, or what the help has said.
 
 
 def print_output(text: str | None) -> None:

@@ -18,6 +18,7 @@ from estimator_trainer.common.options.entry import Trait, flags_of
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import TABLE, Options, names_with
 from estimator_trainer.common.plugins import loader, logger_modules, module_source
+from estimator_trainer.common.storage.objective import parse_objective
 from estimator_trainer.hparams import merge
 from estimator_trainer.hparams.sets import missing_set, set_path
 from estimator_trainer.hparams.text import parse
@@ -102,6 +103,8 @@ def _check_flag(FLAGS, name, entry):
         if other.present and other.value:
             raise UsageError(f'{flag.serialize()} excludes {other.serialize()}: give one of the two')
     _check_value(name, flag.value, entry)
+    if name == 'best_metric' and flag.value:
+        parse_objective(flag.value)
     if name == 'runs' and FLAGS.schedule == 'compare' and not flag.value:
         raise UsageError("--schedule=compare needs --runs, a pattern of output_dirs, such as --runs='output/mnist/*'")
     if name == 'overwrite' and flag.value and FLAGS.from_step is not None:

@@ -57,7 +57,7 @@ def parse_each(arguments: Sequence[str], FLAGS: flags.FlagValues) -> None:
         flag = f'--{text}' if is_flag else f'--hparams={hparams}'
         other = _NEEDLESS.get(name.replace('-', '_'), 'see --help')
         lines.append(f'{argument}: {problem}{f", did you mean {flag}?" if text else f"; {other}"}')
-        if is_flag and text:
+        if is_flag and text and not text.endswith('=...'):
             with contextlib.suppress(flags.Error, ValueError):
                 FLAGS(['', flag])
     FLAGS.mark_as_parsed()

@@ -1,4 +1,7 @@
-"""Searches hyper-parameters; each trial is a run, and several train in parallel: python sweep.py --help"""
+"""Searches hyper-parameters; each trial is a run, and several train in parallel.
+
+python sweep.py --space=hparams/spaces/alexnet_mnist.json --trials=20
+"""
 
 import dataclasses
 import importlib

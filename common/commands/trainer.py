@@ -1,4 +1,7 @@
-"""Trains a model on a dataset, evaluates it, predicts with it and exports it: python trainer.py --help"""
+"""Trains a model on a dataset, evaluates it, predicts with it and exports it.
+
+python trainer.py --model=alexnet --dataset=mnist
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -14,7 +14,7 @@ from tests.shared import POLYNOMIAL, ROOT
 
 STEPS = 2**63 - 1
 HELP = [
-    ('trainer', ['-h'], 'What to run:.*--model:.*Execution:.*--num_gpus:'),
+    ('trainer', ['-h'], r"\A(?!.*\(default: ''\)).*What to run:.*--model:.*Execution:.*--num_gpus:"),
     ('trainer', ['--version'], r'^\d+\.\d+\.\d+\n$'),
     ('trainer', ['--list'], '  alexnet          A small AlexNet'),
     ('trainer', ['--model=polynomial', '--dataset=tfrecord', '--help'], r'--model=polynomial\n\nFits y = w_0 x\^2'),
@@ -41,6 +41,7 @@ MISTAKES = [
     (['--batch_size'], '--batch_size: unknown flag, did you mean --hparams=batch_size=...?'),
     (['--fp16'], '--fp16: unknown flag, did you mean --precision=float16?'),
     (['--dry-run'], '--dry-run: unknown flag, did you mean --schedule=dry_run?'),
+    (['stepp'], 'stepp: every argument is a flag, --name=value, did you mean --step=...?'),
     (['train'], 'train: every argument is a flag, --name=value, did you mean --schedule=train?'),
     (['--resume'], '--resume: unknown flag; a run resumes from its --output_dir'),
     (
@@ -113,6 +114,7 @@ MISTAKES = [
     (['--min_tasks=2', '--schedule=evaluate'], '--min_tasks requires --schedule=train_and_evaluate or train, not evaluate'),
     (['--min_tasks=3', '--local_cluster=worker:2,evaluator:1'], '--min_tasks=3: the cluster has only 2 tasks that train'),
     (['--min_tasks=1', '--local_cluster=worker:2,ps:1'], '--min_tasks is incompatible with parameter servers'),
+    (['--best_metric=accuracy'], '--best_metric=accuracy is not of the form METRIC:min or METRIC:max, such as accuracy:max'),
     (['--profile_steps=10'], '--profile_steps=10 is not of the form FIRST:END, FIRST < END, such as 100:110'),
     (['--profile_steps=10:10'], '--profile_steps=10:10 is not of the form'),
     ([f'--profile_steps=1:{STEPS + 1}'], f'--profile_steps=1:{STEPS + 1}: there are at most {STEPS} steps'),
