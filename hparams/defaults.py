@@ -59,7 +59,7 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         'folds': HParam(
             0, 'The number of parts of the training data, one of which is the split eval; 0 does not divide it.', minimum=0
         ),
-        'fold': HParam(1, 'the part to evaluate on, the first is 1. --folds trains a run for each.', minimum=1),
+        'fold': HParam(1, 'The part to evaluate on; the first is 1. --folds trains a run for each.', minimum=1),
         'batch_size': HParam(
             128, 'Examples per step, over all towers and tasks; with parameter servers, per task.', minimum=1, may_change=True
         ),

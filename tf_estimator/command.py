@@ -14,14 +14,15 @@ _USAGE = """\
 python -m tf_estimator SCRIPT ARGS...      runs a script, with tf.estimator; - reads it from stdin
 python -m tf_estimator -m MODULE ARGS...   runs a module, like python -m, with tf.estimator
 python -m tf_estimator --tf1 ...           runs a script, or -m MODULE, for which `tensorflow` is TensorFlow 1, with tf.contrib
-python -m tf_estimator --exact ...         runs it, or with --tf1, so that Estimator's training resumes bit for bit after it was
-                                           stopped or killed
-python -m tf_estimator --as_it_was ...     runs it, or with --tf1, without warnings of Estimator's silent traps, and mends none
-python -m tf_estimator --check PATH...     reads a program's files, and says whether it runs; with --json, as JSON;
+python -m tf_estimator --exact ...         runs it so that Estimator's training, once stopped or killed, resumes bit for bit;
+                                           also with --tf1
+python -m tf_estimator --as_it_was ...     runs it with Estimator's silent traps as they were: without warnings or cures;
+                                           also with --tf1
+python -m tf_estimator --check PATH...     reads a program's files and says whether it will run; with --json, as JSON;
                                            exit code 1 if it needs an edit
 python -m tf_estimator enable [--force]    gives tf.estimator to all programs of this virtual environment;
                                            with --force, even outside of a virtual environment
-python -m tf_estimator disable             ends that
+python -m tf_estimator disable             undoes that
 python -m tf_estimator status              checks that it is enabled and works; exit code 1 if not
 python -m tf_estimator --version           prints the version of tf_estimator
 """

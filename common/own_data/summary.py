@@ -30,7 +30,7 @@ def to_text(title: str, terms: Terms, lines: Sequence[Line], has_schema: bool = 
     widths = [max(len(cells[i]) for cells in shown) for i in range(3)]
     rows = ['  '.join([*(cell.ljust(width) for cell, width in zip(cells, widths)), cells[3]]).rstrip() for cells in shown]
     more = [f'... and {len(lines) - _MAX_LINES:,} more {terms.items}'] if len(lines) > _MAX_LINES else []
-    cure = [f'The kind of a {terms.item} in --hparams=schema=FILE decides otherwise.'] if has_schema else []
+    cure = [f'To read a {terms.item} otherwise, give its kind in --hparams=schema=FILE.'] if has_schema else []
     return '\n'.join([title, *rows, *more, *cure, ''])
 
 

@@ -16,7 +16,7 @@ _TOTALS = frozenset('total totals sum summe gesamt somme suma totale'.split()) |
 _MOMENT = re.compile(
     r'(19|20)\d\d-(\d{1,2}|W\d\d)\b|(.* )?\d{1,4}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp]\.?[Mm]\.?| [A-Z]{3,4})?$'
 )  # Or a time.
-CURE = 'its kind in --hparams=schema=FILE decides otherwise'
+CURE = 'to change that, give its kind in --hparams=schema=FILE'
 
 
 def check_readings(table: Table, columns: Mapping[str, Column], targets: Collection[str], max_bad_share: float) -> None:

@@ -1028,7 +1028,7 @@ def test_the_summary_says_what_is_in_each_column_and_what_was_decided(tmp_path, 
         'empty   ignored      100.0 %  it is empty',
         'day     date                  2023-02-01 to 2023-02-28, dmy: position in time, place in the week',
         'y       target                2 classes: no 80 %, yes 20 %',
-        'The kind of a column in --hparams=schema=FILE decides otherwise.',
+        'To read a column otherwise, give its kind in --hparams=schema=FILE.',
     ]
 
 
