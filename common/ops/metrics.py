@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 import math
+import re
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -131,13 +132,18 @@ def matrix_summary(counts: tf.Tensor, class_names: Sequence[str] | None = None) 
     image.set_shape([1, None, None, 3])
     summaries = [tf.summary.image('picture', image, collections=[])]
     if num_classes <= _MAX_TABLE:
-        names = [class_text(i, class_names) for i in range(num_classes)]
+        names = [_as_markdown(class_text(i, class_names)) for i in range(num_classes)]
         table = tf.concat(
             [[['label \\ predicted', *names]], tf.concat([tf.constant(names)[:, None], tf.as_string(counts)], axis=1)],
             axis=0,
         )
         summaries.append(tf.summary.text('table', table, collections=[]))
     return tf.summary.merge(summaries, collections=[])
+
+
+def _as_markdown(name):
+    """Returns a name as Markdown, which TensorBoard takes each cell of a table for."""
+    return re.sub(r'([\\`*_{}\[\]()>#+\-.!])', r'\\\1', name.replace('&', '&amp;').replace('<', '&lt;'))
 
 
 def draw_matrix(counts: np.ndarray, class_names: Sequence[str] | None = None) -> np.ndarray:

@@ -1,10 +1,13 @@
 """The area under the ROC curve, precision and recall at thresholds, and confusion matrices, compared with NumPy."""
 
+import html
 import io
+import re
 
 import numpy as np
 from PIL import Image
 import pytest
+from tensorboard.plugins.text import text_plugin
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.ops import metrics
@@ -109,6 +112,29 @@ def test_cells_of_a_confusion_matrix_are_green_or_red_by_their_share_of_the_row_
     assert metrics.draw_matrix(np.eye(30, dtype=int)).shape[1] < 600
     borders = [(metrics.draw_matrix(np.zeros([size, size]))[0, 57:, 57:] == 220).all(-1).any() for size in (20, 21)]
     assert borders == [True, False]  # Cells of 24 pixels have numbers, those of 22 none.
+
+
+def test_tensorboard_shows_names_of_classes_as_they_are():
+    names = [
+        '>50K',
+        '<=50K',
+        '<b>',
+        '# a',
+        '1. a',
+        '- a',
+        '*a*',
+        'a_b_c',
+        'R&D',
+        '&lt;',
+        '[a](b)',
+        'a|b',
+        '`a`',
+        'a\\b',
+        '10 %',
+    ]
+    page = text_plugin.text_array_to_html(np.array([[metrics._as_markdown(name) for name in names]]), enable_markdown=True)
+    shown = re.findall(r'<td>\s*<p>(.*?)</p>\s*</td>', page, re.DOTALL)
+    assert [html.unescape(text) for text in shown] == names
 
 
 @pytest.mark.parametrize('names', [None, ['cat', 'dog', 'emu', 'a name that is much too long for its cell']])
