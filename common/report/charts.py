@@ -9,6 +9,7 @@ import numpy as np
 WIDTH, HEIGHT = 400, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 388, 10, 212
 _MAX_POINTS = 400  # Of a line: more than pixels are of no use.
+_MAX_TICK = 7  # Characters beside the axis.
 _LOG_RANGE = 100  # From this ratio of positive values on, the axis is logarithmic.
 
 
@@ -71,7 +72,10 @@ class Scale(NamedTuple):
 
     def axis(self, title: str) -> Axis:
         values = self.values()
-        return Axis(title, [(float(pixel), short(value)) for pixel, value in zip(self.place(np.array(values)), values)])
+        texts = [short(value) for value in values]
+        if max(map(len, texts), default=0) > _MAX_TICK:
+            texts = [_scientific(value) if value else '0' for value in values]
+        return Axis(title, [(float(pixel), text) for pixel, text in zip(self.place(np.array(values)), texts)])
 
     def values(self) -> list[float]:
         """Returns the values of ticks."""
@@ -149,12 +153,16 @@ def short(value: float) -> str:
     """Returns a number in a few characters: 12k, 0.05, 1e-6."""
     size = abs(value)
     if size >= 1e9 or 0 < size < 1e-4:
-        mantissa, _, exponent = f'{value:.3e}'.partition('e')
-        return f'{float(mantissa):g}e{int(exponent)}'
+        return _scientific(value)
     for unit, suffix in ((1e6, 'M'), (1e4, 'k')):
         if size >= unit:
             return f'{value / (1e6 if suffix == "M" else 1e3):.4g}{suffix}'
     return f'{value:.4g}'
+
+
+def _scientific(value):
+    mantissa, _, exponent = f'{value:.3e}'.partition('e')
+    return f'{float(mantissa):g}e{int(exponent)}'
 
 
 def number(value: float) -> str:

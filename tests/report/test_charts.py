@@ -33,6 +33,14 @@ def test_values_lie_where_the_ticks_are():
     assert (212.0, '0') in chart.y.ticks and (10.0, '1') in chart.y.ticks
 
 
+@pytest.mark.parametrize(
+    'high, texts',
+    [(0.0011, ['0.0009', '0.00095', '0.001', '0.00105', '0.0011']), (0.000915, ['9e-4', '9.05e-4', '9.1e-4', '9.15e-4'])],
+)
+def test_the_ticks_of_an_axis_fit_beside_it(high, texts):
+    assert [text for _, text in charts.Scale(0.0009, high, 212, 10).axis('y').ticks] == texts
+
+
 def test_a_range_of_a_hundred_is_logarithmic_where_it_may_be():
     series = [Series('s', np.array([0.0, 1, 2]), np.array([1.0, 10, 100]))]
     assert plot('t', '', series, 'x', 'y', may_be_log=True).paths[0].line == 'M50,212L219,111L388,10'
