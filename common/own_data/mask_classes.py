@@ -146,8 +146,8 @@ def summary(root: str, found: Mapping[str, Pixels], metadata: Mapping[str, Any])
     totals = {split: sum(count for count, _ in pixels.values()) for split, pixels in found.items()}
     by_split = pixels_by_class(found, metadata)
     for name in names_of(metadata):
-        lines.append(f'{name}: {", ".join(f"{by_split[split][name] / max(totals[split], 1):.2%}" for split in found)}')
+        lines.append(f'{name}: {", ".join(f"{100 * by_split[split][name] / max(totals[split], 1):.2f} %" for split in found)}')
     rest = [1 - sum(by_split[split].values()) / max(totals[split], 1) for split in found]
     if any(rest):
-        lines.append(f'ignored: {", ".join(f"{share:.2%}" for share in rest)}')
+        lines.append(f'ignored: {", ".join(f"{100 * share:.2f} %" for share in rest)}')
     return '\n'.join([*lines, ''])

@@ -19,6 +19,7 @@ from estimator_trainer.common.report.charts import number
 from estimator_trainer.common.storage import status
 from estimator_trainer.common.storage.event_files import read_scalars
 from estimator_trainer.common.storage.status import State
+from estimator_trainer.common.targets import BASELINES
 
 _PARTS = 'step_ms/'  # The prefix of the times of a step in TensorBoard.
 
@@ -168,7 +169,7 @@ def tiles(
     if best and metric in best.get(split, {}):
         result.append((f'best {metric}', number(float(best[split][metric])), f'{split}, step {best["global_step"]:,}'))
     values = (last or {}).get(split, {})
-    names = sorted(values, key=lambda name: (name != metric, name != 'accuracy', name))
+    names = sorted(values, key=lambda name: (name != metric, name != 'accuracy', name.endswith(BASELINES), name))
     for name in names[: 4 - len(result)]:
         if isinstance(values[name], (int, float)):
             assert last is not None

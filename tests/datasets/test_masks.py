@@ -75,7 +75,7 @@ def test_pictures_are_read_with_their_masks_from_any_layout(places, tmp_path, ca
     assert found.metadata == {'task': 'segmentation', 'num_classes': 3, 'mask_values': [0, 1, 2]}
     files = [str(root / features['example_id'].decode()) for features, _ in held_out]
     assert found.places('eval') == [{'file': file, 'height': SIDE, 'width': SIDE} for file in files]
-    assert '\n1: ' in found.source.summary() and 'ignored: 1.56%' in found.source.summary()
+    assert '\n1: ' in found.source.summary() and 'ignored: 1.56 %' in found.source.summary()
 
 
 def test_pictures_and_masks_of_any_size_are_resized_together_and_the_mask_takes_the_nearest_pixel(tmp_path):

@@ -110,4 +110,10 @@ def test_the_main_numbers_are_the_best_and_the_last():
         ('last accuracy', '0.5', 'eval, step 2,000'),
         ('last auc', '0.75', 'eval, step 2,000'),
     ]
+    forecasts = {
+        'global_step': 1,
+        'eval': {'rmse_last_value': 3.0, 'rmse_last_season': 2.0, 'rmse': 1.0, 'mae': 1.0, 'loss': 1.0},
+    }
+    names = [name for name, *_ in run_facts.tiles(forecasts, None, 'eval', 'loss')]
+    assert names == ['last loss', 'last mae', 'last rmse', 'last rmse_last_season']  # Baselines come last.
     assert run_facts.tiles(None, None, 'eval', 'loss') == []
