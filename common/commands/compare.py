@@ -29,7 +29,8 @@ def show(pattern: str, best_metric: str | None) -> None:
     """
     directory, found = compare(pattern, best_metric)
     table = compared.as_table(found)
-    marks = {(row + 1, column): _BOLD for row, column in table.best} if sys.stdout.isatty() else {}
+    is_plain = not sys.stdout.isatty() or os.environ.get('TERM') == 'dumb'
+    marks = {} if is_plain else {(row + 1, column): _BOLD for row, column in table.best}
     lines = in_blocks([table.columns, *table.rows], terminal_width(), marks)
     print_output('\n'.join([*lines, '', *found.notes]))
     path = os.path.join(directory, 'compare.html')

@@ -94,7 +94,7 @@ def _describe(names, columns, metric, values, badness, count):
     if len(some) < 2:
         return text
     of_some = '; '.join(f'{name} {_summary([column[i] for i in some])}' for name, column in columns.items())
-    return f'{text} The best {len(some)} have {of_some}.'
+    return f'{text} The {len(some)} best have {of_some}.'
 
 
 def _summary(values: Sequence[Any]) -> str:

@@ -53,7 +53,7 @@ def test_seeds_are_no_choices_and_long_lists_of_values_no_axes():
     found = draw(compare(runs, 'loss:max'))
     assert [axis.name for axis in found.lines.axes] == ['units', 'loss'] and found.omitted == ['path']
     assert 'among 13 different choices. More than chance would explain: units (' in found.effects_text
-    assert 'The best 6 have units from 10 to 12.' in found.text
+    assert 'The 6 best have units from 10 to 12.' in found.text
     assert [one.name for one in found.effects] == ['units'] and found.effects[0].best == '7 to 12'
 
 
