@@ -7,7 +7,7 @@ from estimator_trainer.common.monitoring.summaries import Length
 
 
 class ProgressBar(tf.train.SessionRunHook):
-    """Shows steps, epochs, examples/sec, loss and remaining time on a terminal, or in a notebook.
+    """Shows steps, the loss, epochs, examples/sec and remaining time on a terminal, or in a notebook.
 
     Args:
       loss: scalar tensor.
@@ -35,10 +35,11 @@ class ProgressBar(tf.train.SessionRunHook):
         self._bar.update(step + 1 - self._bar.n)
         rate = self._bar.format_dict['rate'] or 0
         epoch = self._length.epoch(self._bar.n)
-        shown = {'epoch': epoch} if epoch else {}
+        shown = {'loss': f'{loss:.4g}'}  # First: a narrow terminal cuts off the end.
+        if epoch:
+            shown['epoch'] = epoch
         if self._length.batch_size:
             shown['examples/sec'] = f'{rate * self._length.batch_size:.0f}'
-        shown['loss'] = f'{loss:.4g}'
         self._bar.set_postfix(shown, refresh=False)
 
     def end(self, session):

@@ -119,7 +119,7 @@ def test_progress_bars_are_drawn_on_a_terminal_from_the_step_in_the_default_dire
     assert process.wait(100) == 0
     text = output.decode()
     assert re.search(r'Training: +20%.* 60/300 ', text) and re.search(r'Training: +100%.* 300/300 ', text)
-    assert re.search(r'\d+it/s, epoch=\d\.\d\d, examples/sec=\d+, loss=\d', text)
+    assert re.search(r'\d+it/s, loss=\S+, epoch=\d\.\d\d, examples/sec=\d', text)
     lines = [line for line in re.split(r'[\r\n]+', text) if ' INFO ' in line]
     assert not any('Training' in line for line in lines)  # The bar makes room for the log,
     assert sum(' INFO loss = ' in line for line in lines) == 3  # whose lines are still there, each once.
