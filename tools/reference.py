@@ -37,8 +37,8 @@ def flags(options: type) -> str:
     groups: dict[str, list[tuple[str, str, str]]] = {}
     defaults = {field.name: field.default for field in dataclasses.fields(options)}
     for name, entry in flags_of(options).items():
-        text = entry.help
-        if not all(choice in text for choice in entry.choices):
+        text = 'What to do: one of the [schedules](#schedules).' if name == 'schedule' else entry.help
+        if name != 'schedule' and not all(choice in text for choice in entry.choices):
             text += f' One of {", ".join(entry.choices)}.'
         if entry.schedules:
             text += f' Only with `--schedule={"` or `".join(entry.schedules)}`.'
