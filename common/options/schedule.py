@@ -48,7 +48,7 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
             reports=True,
         ),
         'suspects': Schedule(
-            'lists training examples that are probably labeled wrongly, after a training with --record_margins or --folds',
+            'lists training examples that are probably labeled wrongly, after a run with --record_margins or --folds',
             needs_checkpoint=True,
             looks_back=True,
         ),

@@ -184,14 +184,14 @@ class Options:
         0,
         'Number of towers, on GPUs if there are any, else on logical CPU devices; 1 trains without. 0 chooses: one per core, '
         'with one thread each, for models of independent examples with products that are not small, without batch norm, on 2 '
-        'to 4 cores, in trainings of 1,000 steps or more in one process; else 1.',
+        'to 4 cores, in runs of 1,000 steps or more in one process; else 1.',
         bounds=(0, MAX_DEVICES),
         traits=CHANGES_RESULT,
     )
     steps_per_loop: int = flag(
         0,
         'Steps to run in one session call: faster where steps are short, with the same results; not for models with stateful '
-        'random ops such as tf.nn.dropout. 0 runs as many as take at most 0.2 s, in trainings of 1,000 steps or more in one '
+        'random ops such as tf.nn.dropout. 0 runs as many as take at most 0.2 s, in runs of 1,000 steps or more in one '
         'process, if no hooks or training step of the modules must see each.',
         bounds=(0, MAX_INT),
         traits=SAME_IN_TASKS | KEPT | OF_TRAINING,
@@ -208,7 +208,7 @@ class Options:
     intra_op_threads: int = flag(
         0,
         'Threads within an op. 0 chooses: one in towers that --num_towers=0 has chosen, and for models of small products, on 2 '
-        'to 4 cores, in trainings of 1,000 steps or more in one process; else one per core.',
+        'to 4 cores, in runs of 1,000 steps or more in one process; else one per core.',
         bounds=(0, MAX_DEVICES),
     )
     profile_steps: str = flag(
