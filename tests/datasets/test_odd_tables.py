@@ -163,7 +163,10 @@ def test_row_numbers_that_pandas_writes_to_parquet_are_ignored(prepare):
         ),
         (lambda i: -999 if i == 7 else i, ''),
         (lambda i: i * 99 - 999 * (i % 2), ''),
-        (lambda i: f'0{i:04}', "column x: '00001' has leading zeros, but is read as a number; its kind in"),
+        (
+            lambda i: f'0{i:04}',
+            "column x: '00001' has leading zeros, but is read as a number; to change that, give its kind in",
+        ),
         (lambda i: f'0.{i + 1}', ''),
         (lambda i: '9999-12-31' if i % 4 == 0 else f'2024-03-{i % 28 + 1:02}', '9999-12-31 is far from all others, and occurs'),
         (lambda i: '31/12/9999' if i % 4 == 0 else f'{i % 28 + 1}/03/2024', '--hparams=missing=[31/12/9999] if it is missing'),
@@ -264,7 +267,9 @@ def test_points_that_may_separate_thousands_are_found_beside_units_and_beside_co
 
 def test_a_column_that_is_ignored_although_most_cells_are_numbers_causes_a_warning(prepare):
     _, log = prepare(column(lambda i: f'{i}+' if i % 4 == 0 else i))
-    assert "% of the cells are numbers, but '4+' in line 6 is none: the column is ignored; its kind in" in log
+    assert (
+        "% of the cells are numbers, but '4+' in line 6 is none: the column is ignored; to change that, give its kind in" in log
+    )
 
 
 def test_a_missing_text_has_no_words(prepare, tmp_path):

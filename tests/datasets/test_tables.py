@@ -457,11 +457,14 @@ def test_only_probable_mistakes_cause_warnings(facts, caplog):
     facts('mixed,zip,y', rows, {'columns': {'zip': 'categorical'}, 'task': 'classification'})
     assert 'column' not in caplog.text and 'no row trained on' not in caplog.text
     found = facts('x,time,y', [(f'"{i % 20},5"' if i % 3 == 0 else 1, 1.7e9 + i, i / 7) for i in range(60)])
-    assert "a.csv: column x: the cells are read as numbers, such as '0,5' in line 2 as 0.5; its kind" in caplog.text
+    assert "a.csv: column x: the cells are read as numbers, such as '0,5' in line 2 as 0.5; to change that" in caplog.text
     assert found['columns'][0]['style'] == {'decimal': 'comma', 'affixes': ['']}
     assert 'a.csv: column time: the numbers around 1.7e+09 differ too little for float32: subtract a constant' in caplog.text
     facts('n,y', [('5+' if i % 4 == 0 else i % 4, i % 2) for i in range(60)])
-    assert "column n: 75 % of the cells are numbers, but '5+' in line 2 is none: taken as categories; its kind" in caplog.text
+    assert (
+        "column n: 75 % of the cells are numbers, but '5+' in line 2 is none: taken as categories; to change that"
+        in caplog.text
+    )
     facts('n,y', [(i % 4, i % 3) for i in range(60)])
     assert 'the target y has 3 different integers, taken as classes; give "task": "regression" in' in caplog.text
 
@@ -523,7 +526,7 @@ def test_a_bad_cell_among_numbers_is_a_bad_row(facts, caplog):
 def test_a_column_of_row_numbers_as_pandas_writes_them_is_ignored(facts, caplog):
     found = facts('Unnamed: 0,x,y', [(i, i % 7, i % 2) for i in range(30)])
     assert kinds(found) == {'x': 'numeric', 'y': 'target'}
-    assert 'the column Unnamed: 0 is ignored: pandas names row numbers so; its kind in --hparams=schema=FILE' in caplog.text
+    assert 'the column Unnamed: 0 is ignored: pandas names row numbers so; to change that, give its kind in' in caplog.text
 
 
 def test_dates_become_days_and_the_cycles_that_they_cover(facts, session):
