@@ -64,4 +64,5 @@ def _usual(column):
     if 'mean' not in column or 'std' not in column:
         return {}
     mean, std = (float(np.ravel(column[name])[0]) for name in ('mean', 'std'))  # Features of TFRecords have lists of one.
-    return {'hint': f'mostly {mean - 2 * std:.3g} to {mean + 2 * std:.3g}', 'typical': mean}
+    low, high = (f'{float(f"{value:.3g}"):.9g}' for value in (mean - 2 * std, mean + 2 * std))  # 4560, not 4.56e+03.
+    return {'hint': f'mostly {low} to {high}', 'typical': mean}

@@ -23,6 +23,12 @@ def spec(dtype, *shape):
         (spec(tf.float32), False, {}, {'type': 'number', 'hint': ''}),
         (spec(tf.float32), False, {'mean': 50.0, 'std': 10.0}, {'type': 'number', 'hint': 'mostly 30 to 70', 'typical': 50.0}),
         (spec(tf.float32), False, {'mean': [5.0], 'std': [1.0]}, {'type': 'number', 'hint': 'mostly 3 to 7', 'typical': 5.0}),
+        (
+            spec(tf.float32),
+            False,
+            {'mean': 2275.0, 'std': 1144.0},
+            {'type': 'number', 'hint': 'mostly -13 to 4560', 'typical': 2275.0},
+        ),
         (spec(tf.string), False, {}, {'type': 'text', 'hint': ''}),
         (spec(tf.string), False, {'kind': 'date', 'mean': 1.0, 'std': 1.0}, {'type': 'text', 'hint': 'a date, as in the data'}),
         (
