@@ -26,7 +26,12 @@ from estimator_trainer.common.paths import is_remote
 MAX_BYTES = 1 << 30  # Of a file that is read as a whole.
 _PART = re.compile(r'\.[0-9a-f]{32}\.part$')  # Of `atomic_path`.
 _OF_RUN = re.compile(r'.*\.(json|jsonl|csv|pbtxt|lock)|checkpoint|model\.ckpt-.*|events\..*|\.writable')
-_FILE_ERRORS = 'EACCES EBUSY EDQUOT EEXIST EFBIG EIO EISDIR ELOOP EMFILE ENAMETOOLONG ENOENT ENOSPC ENOTDIR EPERM EROFS ESTALE'
+# Of local disks, NFS, CIFS and FUSE.
+_FILE_ERRORS = (
+    'EACCES EBUSY EDQUOT EEXIST EFBIG EHOSTDOWN EINVAL EIO EISDIR EKEYEXPIRED ELOOP EMFILE EMLINK ENAMETOOLONG ENFILE ENODEV '
+    'ENOENT ENOKEY ENOLCK ENOMEDIUM ENOSPC ENOTCONN ENOTDIR ENOTEMPTY ENOTSUP ENXIO EOVERFLOW EPERM EPIPE EREMOTEIO EROFS '
+    'ESTALE ETIMEDOUT ETXTBSY EUCLEAN EXDEV'
+)
 
 
 @contextlib.contextmanager
@@ -55,7 +60,7 @@ def _open_locked(part):
     while True:
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            flock(descriptor, fcntl.LOCK_EX)
+            flock(descriptor, fcntl.LOCK_EX, part)
         except BaseException:
             os.close(descriptor)
             raise
@@ -74,7 +79,7 @@ def remove_abandoned(part: str) -> None:
     with contextlib.suppress(FileNotFoundError, BlockingIOError):
         descriptor = os.open(part, os.O_RDWR)
         try:
-            if flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            if flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, part):
                 os.remove(part)
         finally:
             os.close(descriptor)
@@ -112,15 +117,25 @@ def write_from(file: BinaryIO, path: str, place: int, content: bytes) -> None:
     """Writes content to a local file, which is open without a buffer, in place of all that it has from a place on.
 
     Raises:
-      OSError: it cannot be written, as the disk is full; names the path.
+      OSError: it cannot be written, as if the disk is full; names the path.
     """
-    file.truncate(place)
-    file.seek(place)
     try:
+        file.truncate(place)
+        file.seek(place)
         while content:  # Once, unless the disk is full.
             content = content[file.write(content) :]
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from None
+
+
+def append(path: str, content: bytes) -> None:
+    """Adds content to a local file, or creates it, so that it is there if the process is killed then.
+
+    Raises:
+      OSError: as of `write_from`.
+    """
+    with open(path, 'ab', buffering=0) as file:
+        write_from(file, path, file.tell(), content)
 
 
 def last_line(file: BinaryIO) -> tuple[bytes, int]:

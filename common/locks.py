@@ -37,12 +37,12 @@ def lock(path: str, refusal: Callable[[str], str], is_shared: bool = False) -> I
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
-            if not flock(descriptor, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB):
+            if not flock(descriptor, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB, path):
                 _warn_of_no_locks(os.path.dirname(path))
         except BlockingIOError:
             raise Held(refusal(os.read(descriptor, 1000).decode(errors='replace'))) from None
-        os.ftruncate(descriptor, 0)
         try:
+            os.ftruncate(descriptor, 0)
             os.write(descriptor, f'process {os.getpid()} on {socket.gethostname()}'.encode())
         except OSError as error:
             raise OSError(error.errno, error.strerror, path) from None
@@ -63,13 +63,14 @@ def taking_turns(path: str) -> Iterator[bool]:
     if is_remote(path):
         yield False
         return
-    descriptor = os.open(f'{path}.lock', os.O_RDWR | os.O_CREAT, 0o666)
+    held = f'{path}.lock'
+    descriptor = os.open(held, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
-            is_locked = flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_locked = flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, held)
         except BlockingIOError:
             tf.logging.info('Waiting for another process to finish with %s.', path)
-            is_locked = flock(descriptor, fcntl.LOCK_EX)
+            is_locked = flock(descriptor, fcntl.LOCK_EX, held)
         if not is_locked:
             _warn_of_no_locks(os.path.dirname(path))
         yield is_locked
@@ -77,13 +78,16 @@ def taking_turns(path: str) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def flock(descriptor, operation):
-    """Locks an open file; returns whether its file system has locks; with LOCK_NB, raises BlockingIOError if it is held."""
+def flock(descriptor: int, operation: int, path: str) -> bool:
+    """Locks an open file; returns whether its file system has locks; with LOCK_NB, raises BlockingIOError if it is held.
+
+    Other errors name the path.
+    """
     try:
         fcntl.flock(descriptor, operation)
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-            raise
+            raise OSError(error.errno, error.strerror, path) from None
         return False
     return True
 
@@ -93,7 +97,7 @@ def are_supported(directory: str) -> bool:
     if is_remote(directory):
         return False
     with tempfile.TemporaryFile(dir=directory) as file:
-        return flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB, directory)
 
 
 @functools.cache  # Once for each directory.

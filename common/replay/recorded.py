@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import json_text
-from estimator_trainer.common.files import dumps
+from estimator_trainer.common.files import append, dumps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,8 +22,7 @@ class Recorded:
     def add_loss(self, step: int, loss: Any, is_finite: bool) -> None:
         """Adds the loss of a step, also to a file, for `read_losses` in another process."""
         self.losses[step] = loss
-        with open(self._losses_path, 'a', encoding='utf-8') as file:
-            file.write(f'{dumps({"step": step, "loss": str(loss), "is_finite": is_finite})}\n')
+        append(self._losses_path, f'{dumps({"step": step, "loss": str(loss), "is_finite": is_finite})}\n'.encode())
 
     def read_losses(self) -> bool:
         """Takes the losses, float32, from the file, up to the first step after which loss or variables are not finite.

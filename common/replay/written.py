@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import and_more
-from estimator_trainer.common.files import atomic_path, dumps, names_in, write
+from estimator_trainer.common.files import append, atomic_path, dumps, names_in, write
 from estimator_trainer.common.inference.contact_sheet import ContactSheet
 from estimator_trainer.common.replay.examples import Example, captioned, has_picture, to_json
 from estimator_trainer.common.replay.inspection import Inspected
@@ -76,8 +76,7 @@ class Steps:
 
     def add(self, step: Replayed, metadata: Mapping[str, Any]) -> None:
         """Adds the next step, of a dataset with this metadata."""
-        with open(self.path, 'a', encoding='utf-8') as file:
-            file.writelines(f'{dumps(line)}\n' for line in _lines_of(step, metadata))
+        append(self.path, ''.join(f'{dumps(line)}\n' for line in _lines_of(step, metadata)).encode())
         self.norms.append((step.step, _norms(step.inspected)))
         if not self.worst or not _is_broken(self.worst) and (_is_broken(step) or step.loss > self.worst.loss):
             self.worst = step

@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 
-from estimator_trainer.common.files import write_from
+from estimator_trainer.common import files
 
 _DTYPE = np.dtype('<f2')
 
@@ -23,14 +23,13 @@ def restart(output_dir: str, count: int) -> None:
     with open(margins_path(output_dir), 'ab') as file:
         known = file.tell() // _DTYPE.itemsize
         file.truncate(min(known, count) * _DTYPE.itemsize)
-        for start in range(known, count, 2**20):
-            np.full(min(2**20, count - start), np.nan, _DTYPE).tofile(file)
+    for start in range(known, count, 2**20):
+        append(output_dir, np.full(min(2**20, count - start), np.nan))
 
 
 def append(output_dir: str, margins: np.ndarray) -> None:
     """Adds the margins of the next examples, float16 [n], so that they are in the file if the process is killed then."""
-    with open(path := margins_path(output_dir), 'ab', buffering=0) as file:
-        write_from(file, path, file.tell(), margins.astype(_DTYPE).tobytes())
+    files.append(margins_path(output_dir), margins.astype(_DTYPE).tobytes())
 
 
 def exists(output_dir: str) -> bool:

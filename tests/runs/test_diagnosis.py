@@ -186,6 +186,7 @@ OWN_MOUNTS = ['unshare', '-Urm']
 def test_an_error_of_a_file_is_known_by_the_systems_text_whatever_its_path():
     for text, expected in (
         ('my runs/o/x.index; No space left on device\n\t [[{{node save}}]]', 'my runs/o/x.index: No space left on device'),
+        ('o/x; Transport endpoint is not connected', 'o/x: Transport endpoint is not connected'),  # Of a lost FUSE mount.
         ('{{function_node __wrapped__Save}} x y; File too large [Op:SaveV2]', 'x y: File too large'),
         ('OOM when allocating a/tensor; Try less', None),
         ('a:1; Connection refused', None),

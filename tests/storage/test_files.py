@@ -110,3 +110,15 @@ def test_the_last_whole_line_of_a_file_is_found_from_its_end(tmp_path, content, 
     (tmp_path / 'lines').write_bytes(content)
     with open(tmp_path / 'lines', 'rb', buffering=0) as file:
         assert files.last_line(file) == expected
+
+
+def test_a_file_that_cannot_be_appended_to_is_named(tmp_path):
+    path = tmp_path / 'full'
+    files.append(str(path), b'a')
+    files.append(str(path), b'b')
+    assert path.read_bytes() == b'ab'
+    path.unlink()
+    path.symlink_to('/dev/full')
+    with pytest.raises(OSError) as raised:
+        files.append(str(path), b'c')
+    assert (files.explain(raised.value) or '').startswith(f'{path}: ')

@@ -111,6 +111,14 @@ def test_a_file_system_without_locks_is_used_with_a_warning(tmp_path, monkeypatc
     assert caplog.text.count('does not support locks') == 1
 
 
+def test_a_lock_that_cannot_be_had_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(fcntl, 'flock', mock.Mock(side_effect=OSError(errno.EIO, 'Input/output error')))
+    for context in (run_dir.lock(str(tmp_path)), locks.taking_turns(str(tmp_path / 'trainer'))):
+        with pytest.raises(OSError) as raised, context:
+            pass
+        assert files.explain(raised.value) == f'{tmp_path}/trainer.lock: Input/output error'
+
+
 def test_a_file_that_a_process_is_writing_or_may_be_where_there_are_no_locks_is_no_leftover(tmp_path, monkeypatch):
     left = tmp_path / f'predictions.jsonl.{"0" * 32}.part'
     left.write_text('')
