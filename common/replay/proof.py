@@ -59,6 +59,8 @@ def checkpoint_paths(output_dir: str) -> list[str]:
 def kept(output_dir: str, paths: Sequence[str], record: Record) -> dict[int, str]:
     """Returns {step: path without suffix} of the recorded checkpoints that are kept, after comparing their digests.
 
+    Leaves out those that the run has left behind, such as damaged ones.
+
     Args:
       paths: those of `checkpoint_paths`, before the record was read, to which a training that runs there adds.
 
@@ -70,6 +72,8 @@ def kept(output_dir: str, paths: Sequence[str], record: Record) -> dict[int, str
         step = _step(path)
         if step < begun:
             tf.logging.warning('%s: is older than the record, which begins at step %d.', path, begun)
+        elif step in record.left:
+            tf.logging.warning('%s: is not verified: the run has gone back to an earlier step since.', path)
         elif step not in record.checkpoints:
             raise RunError(
                 f'{path}: has no line in {provenance.path_of(output_dir)}: it was put in, or the line was taken out; or a '
@@ -79,7 +83,7 @@ def kept(output_dir: str, paths: Sequence[str], record: Record) -> dict[int, str
             raise RunError(f'{path}: is not the checkpoint that was recorded: its tensors have another digest')
         elif (now := input_digest(output_dir, step)) and now != record.checkpoints[step].get('input', now):
             raise RunError(f'{path}: the state of its input, in {output_dir}/{FOLDER}, is not that which was recorded')
-    found = {_step(path): path for path in reversed(paths) if _step(path) >= begun}
+    found = {_step(path): path for path in reversed(paths) if _step(path) >= begun and _step(path) not in record.left}
     return dict(sorted(found.items()))
 
 

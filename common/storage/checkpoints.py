@@ -16,9 +16,8 @@ from estimator_trainer.common.storage.abandoned import move
 from estimator_trainer.common.storage.best_checkpoint import best_dir, find_best
 from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, open_checkpoint, paths_of, without_suffix
 
-# Temporary files of TensorFlow and of common/files.py, left behind by an interrupted save.
+# Temporary files of TensorFlow, left behind by an interrupted save.
 _LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')
-_PART = re.compile(r'\w+\.(json|csv|jsonl|pbtxt)\.[0-9a-f]{32}\.part')
 _CHECKPOINT = re.compile(r'checkpoint|model\.ckpt-\d+\.(index|data-\d+-of-\d+)')
 _REPORT_SECONDS = 60
 T = typing.TypeVar('T')
@@ -78,7 +77,7 @@ def recover(output_dir: str) -> None:
     """
     path = latest_intact(output_dir)
     names = names_in(output_dir)
-    for name in filter(_PART.fullmatch, names):
+    for name in names:
         remove_abandoned(os.path.join(output_dir, name))
     leftovers = [os.path.join(output_dir, name) for name in filter(_LEFTOVER.fullmatch, names)]
     for _, checkpoint in _list(output_dir):

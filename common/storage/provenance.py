@@ -31,11 +31,13 @@ class Record(NamedTuple):
       starts: the lines of kind 'start' and 'resume', in their order.
       checkpoints: {step: line}.
       last: the digest of the last line.
+      left: the steps of those that going back has left behind, where damaged ones may still be.
     """
 
     starts: list[dict[str, Any]]
     checkpoints: dict[int, dict[str, Any]]
     last: str
+    left: frozenset[int] = frozenset()
 
 
 def path_of(output_dir: str) -> str:
@@ -132,16 +134,18 @@ def record_of(entries: list[dict[str, Any]]) -> Record:
     """Returns what the lines say of the run as it is now."""
     starts: list[dict[str, Any]] = []
     checkpoints: dict[int, dict[str, Any]] = {}
+    left: set[int] = set()
     for entry in entries:
         if entry['kind'] == CHECKPOINT:
             checkpoints[entry['step']] = entry
         else:
             limit = -1 if entry['kind'] == START else entry['step']
             starts = [start for start in starts if start['step'] <= limit] + [entry]
+            left = {*left, *(step for step in checkpoints if step > limit)} if entry['kind'] == RESUME else set()
             checkpoints = {step: line for step, line in checkpoints.items() if step <= limit}
             if 'tensors' in entry:  # Of the checkpoint that it goes on from, which may be older than this file.
                 checkpoints.setdefault(entry['step'], entry)
-    return Record(starts, checkpoints, entries[-1]['digest'] if entries else NONE)
+    return Record(starts, checkpoints, entries[-1]['digest'] if entries else NONE, frozenset(left - checkpoints.keys()))
 
 
 def known(output_dir: str) -> Record:

@@ -313,6 +313,16 @@ def test_a_checkpoint_that_a_training_saves_meanwhile_is_left_out(output):
     assert [*proof.kept(str(output), paths, record)] == [4, 8, 12]
 
 
+def test_a_checkpoint_from_which_the_run_went_back_as_it_was_damaged_is_left_out(output, caplog):
+    entries = provenance.read(str(output))
+    (output / 'model.ckpt-12.index').write_bytes(b'')
+    line = next(entry for entry in entries if entry['kind'] == 'checkpoint' and entry['step'] == 8)
+    provenance.append(str(output), {'kind': 'resume', 'step': 8, 'tensors': line['tensors'], 'made_by': entries[0]['made_by']})
+    record = provenance.record_of(provenance.read(str(output)))
+    assert [*proof.kept(str(output), proof.checkpoint_paths(str(output)), record)] == [4, 8]
+    assert 'model.ckpt-12: is not verified: the run has gone back to an earlier step since.' in caplog.text
+
+
 def test_a_nan_and_another_integer_are_never_taken_for_a_rounded_sum(tmp_path):
     first = _save(
         tmp_path / 'first', a=np.float32([1, np.nan]), b=np.int64(10**6), c=np.float32(np.nan), d=np.float32([1e9, 0])

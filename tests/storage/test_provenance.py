@@ -82,11 +82,21 @@ def test_the_record_leaves_out_what_going_back_and_starting_over_left_behind(tmp
     add = lambda **entry: provenance.append(str(tmp_path), entry)  # noqa: E731
     add(kind='resume', step=10, tensors='t10', made_by={'b': 1})
     record = provenance.record_of(provenance.read(str(tmp_path)))
-    assert sorted(record.checkpoints) == [0, 10]
+    assert sorted(record.checkpoints) == [0, 10] and record.left == {20}
     assert provenance.made_by(record, 5) == {'hparams': {'rate': 0.1}} and provenance.made_by(record, 10) == {'b': 1}
+    add(kind='resume', step=0, tensors='t0', made_by={'b': 1})  # As the checkpoint of step 10 is damaged.
+    record = provenance.record_of(provenance.read(str(tmp_path)))
+    assert sorted(record.checkpoints) == [0] and record.left == {10, 20}
+    add(kind='checkpoint', step=10, tensors='t10', made_by='x')
+    assert provenance.record_of(provenance.read(str(tmp_path))).left == {20}
     last = add(kind='start', step=0, made_by={'c': 1})
     record = provenance.record_of(provenance.read(str(tmp_path)))
-    assert record.checkpoints == {} and provenance.made_by(record, 10) == {'c': 1} and record.last == last['digest']
+    assert (
+        record.checkpoints == {}
+        and not record.left
+        and provenance.made_by(record, 10) == {'c': 1}
+        and record.last == last['digest']
+    )
     assert provenance.read(str(tmp_path / 'none')) == [] and provenance.record_of([]).starts == []
 
 
