@@ -20,6 +20,7 @@ from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, 
 _LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')
 _CHECKPOINT = re.compile(r'checkpoint|model\.ckpt-\d+\.(index|data-\d+-of-\d+)')
 _REPORT_SECONDS = 60
+_TRIES = 20
 T = typing.TypeVar('T')
 
 
@@ -160,9 +161,12 @@ def use_checkpoint(output_dir: str, which: str, use: Callable[[str], T]) -> T:
     Args:
       which: as for `find_checkpoint`.
       use: function of the checkpoint's path; raises CheckpointGone if it is deleted.
+
+    Raises:
+      RunError: the run deletes each one before it is loaded.
     """
     path = find_checkpoint(output_dir, which)
-    while True:
+    for _ in range(_TRIES):
         try:
             return use(path)
         except CheckpointGone:
@@ -170,6 +174,10 @@ def use_checkpoint(output_dir: str, which: str, use: Callable[[str], T]) -> T:
             if which not in ('latest', 'best') or path == gone:
                 raise
             tf.logging.info('%s was deleted meanwhile; using %s.', gone, path)
+    raise RunError(
+        f'{output_dir}: {_TRIES} checkpoints in succession were deleted before they could be loaded: let the training keep '
+        'more, with --keep_checkpoint_max, or save less often'
+    )
 
 
 def is_of(output_dir: str, checkpoint_path: str) -> bool:

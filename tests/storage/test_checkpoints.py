@@ -128,6 +128,12 @@ def test_the_next_checkpoint_is_used_if_a_run_deletes_the_latest_meanwhile(tmp_p
             checkpoints.use_checkpoint(str(tmp_path), which, mock.Mock(side_effect=CheckpointGone(paths[2])))
 
 
+def test_a_run_that_deletes_each_checkpoint_before_it_is_loaded_is_an_error_that_says_so(monkeypatch):
+    monkeypatch.setattr(checkpoints, 'find_checkpoint', mock.Mock(side_effect=map(str, range(1000))))
+    with pytest.raises(RunError, match='^run: 20 checkpoints in succession were deleted before they could be loaded: '):
+        checkpoints.use_checkpoint('run', 'latest', mock.Mock(side_effect=CheckpointGone('')))
+
+
 def test_checkpoints_that_are_deleted_while_they_are_read_are_not_corrupt(output, monkeypatch, caplog):
     def is_intact(path):
         for file in output.glob('model.ckpt-10.*'):
