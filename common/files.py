@@ -117,7 +117,7 @@ def write_from(file: BinaryIO, path: str, place: int, content: bytes) -> None:
     """Writes content to a local file, which is open without a buffer, in place of all that it has from a place on.
 
     Raises:
-      OSError: it cannot be written, as if the disk is full; names the path.
+      OSError: it cannot be written, as when the disk is full; names the path.
     """
     try:
         file.truncate(place)
