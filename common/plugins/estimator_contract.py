@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 import copy
-import inspect
 from typing import Any
 
 import tensorflow as tf2
@@ -12,6 +11,7 @@ from tensorflow_estimator.python.estimator.tpu.tpu_estimator import TPUEstimator
 from estimator_trainer.common.errors import UsageError, describe
 from estimator_trainer.common.plugins.contract import DENSE
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
+from estimator_trainer.common.plugins.module_check import arguments_of
 from estimator_trainer.hparams.build import HParams
 
 ModelFunction = Callable[..., tf.estimator.EstimatorSpec]
@@ -61,7 +61,7 @@ def _task_of(config):
 def _model_fn(model, params):
     """Returns the module's `model_fn` with all arguments that an Estimator may give, and with its result checked."""
     source = f'--model={params.model}: model_fn()'
-    names = inspect.signature(model.model_fn).parameters
+    names = arguments_of(model.model_fn)
 
     def model_fn(features, labels, mode, params, config):
         given = {'labels': labels, 'mode': mode, 'params': params, 'config': config}

@@ -1,5 +1,6 @@
 """Checks of the functions that model and dataset modules define, as specified in docs/modules.md."""
 
+from collections.abc import Callable
 import functools
 import inspect
 import types
@@ -78,6 +79,13 @@ def of_function(kind: str, value: Any) -> Any:
     return types.SimpleNamespace(**{name: value}, __name__=getattr(value, '__name__', name))
 
 
+def arguments_of(model_fn: Callable[..., Any]) -> set[str]:
+    """Returns the names of the arguments that an Estimator gives to a model_fn: none that a functools.partial has bound."""
+    found, bound = inspect.signature(model_fn).parameters.values(), getattr(model_fn, 'keywords', {})
+    variable = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    return {argument.name for argument in found if argument.kind not in variable and argument.name not in bound}
+
+
 def params_of(module: Any) -> dict[str, Any]:
     """Returns the hyper-parameters of a module with their defaults; {} if it has no `get_params`."""
     return module.get_params() if hasattr(module, 'get_params') else {}
@@ -137,7 +145,7 @@ def _check_model(flag, module):
     if ignored := _defined(module, _OF_MODEL):
         raise UsageError(f'{flag}: {ignored[0]}() would be ignored: {made_by}() makes the training step and its metrics')
     if made_by == 'model_fn':
-        names = {*inspect.signature(module.model_fn).parameters}
+        names = arguments_of(module.model_fn)
         if 'features' not in names or names - {'features', *_OF_MODEL_FN}:
             raise UsageError(f'{flag}: model_fn() must be a function of features and any of labels, mode, params, config')
 

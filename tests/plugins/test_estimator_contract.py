@@ -1,5 +1,6 @@
 """What a module's `estimator` may return."""
 
+import functools
 import logging
 import types
 
@@ -7,6 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.plugins.estimator_contract import check_batches, make_estimator
+from estimator_trainer.common.plugins.module_check import check_module
 from estimator_trainer.hparams import build
 from tests.shared import refused
 
@@ -64,3 +66,17 @@ class Place:
 def test_a_copy_of_the_config_of_a_task_is_the_same_task():
     of_task = CONFIG.replace(device_fn=Place())
     assert make(of_task.replace(keep_checkpoint_max=2), of_task).config.keep_checkpoint_max == 2
+
+
+def test_what_a_program_has_bound_to_its_model_fn_stays():
+    given = []
+
+    def model_fn(features, labels, mode, params, units, **others):
+        given.append((features, labels, params, units, others))
+        return tf.estimator.EstimatorSpec(mode, predictions=tf.zeros([]))
+
+    bound = functools.partial(model_fn, params={'learning_rate': 0.5}, units=3)
+    module = types.SimpleNamespace(model_fn=bound)
+    check_module('model', 'm', module)
+    make_estimator(module, CONFIG, PARAMS).model_fn('x', 'y', tf.estimator.ModeKeys.PREDICT, CONFIG)
+    assert given == [('x', 'y', {'learning_rate': 0.5}, 3, {})]
