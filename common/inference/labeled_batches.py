@@ -48,7 +48,7 @@ def predict(
         opened = open_input(input_fn())
         tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, opened.initializer)
         fetched.update(_fetched(opened.features, opened.labels))
-        return opened.features
+        return opened.features, None  # Of a tuple, Estimator takes the first part as features.
 
     def wrap(model_fn):
         def with_batch(features, labels, mode, config):

@@ -20,6 +20,7 @@ def estimator(tmp_path_factory):
     def model_fn(features, labels, mode):
         tf.get_variable('w', initializer=1.0)
         x = features['x'] if isinstance(features, dict) else features
+        x = x[0] + 100 * x[1] if isinstance(x, tuple) else x
         names = tf.tile([['a', 'b']], [tf.size(x), 1])
         step = tf.assign_add(tf.train.get_global_step(), 1)
         return tf.estimator.EstimatorSpec(mode, {'y': tf.reshape(x, [-1]), 'all_classes': names}, tf.constant(0.0), step)
@@ -81,3 +82,11 @@ def test_an_input_fn_may_return_features_alone_or_tensors_that_end(estimator):
         return {'x': x}, x + 1
 
     assert [(one.values['y'], one.label) for one in predict(estimator, tensors)] == [(x, x + 1) for x in X]
+
+
+def test_features_of_a_tuple_are_all_given(estimator):
+    found = predict(estimator, lambda: in_any_order((X, X + 1), X))
+    assert len(found) == 50
+    for one in found:
+        assert one.values['y'] == one.label + 100 * (one.label + 1)
+        assert one.inputs == {'input_0': one.label, 'input_1': one.label + 1}
