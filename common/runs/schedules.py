@@ -183,7 +183,7 @@ def _train_and_evaluate(experiment):
     train(experiment, [listener])
     if listener.result:  # Otherwise a graph may be missing, and with it what reads a hyper-parameter.
         source = experiment.source
-        warn_of_unread(experiment.model, source.params, source.names_read, source.given)
+        warn_of_unread(experiment.model, source.params, source.names_read, source.has_input_fn(), source.given)
     return listener.result or result or _evaluate_and_keep(experiment)  # The latter if there was nothing left to train.
 
 

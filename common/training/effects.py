@@ -10,7 +10,8 @@ from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.defaults import DEFAULTS, TABLE
 from estimator_trainer.hparams.text import to_text
 
-_ALWAYS = {'train_steps', 'num_epochs', 'min_steps', 'train_split', 'eval_batch_size'}
+_OF_EVALUATION = 'eval_batch_size'  # Which an input_fn may read.
+_ALWAYS = {'train_steps', 'num_epochs', 'min_steps', 'train_split', _OF_EVALUATION}
 _OF_PREDICTION = {'decision_threshold'}
 _OF_BATCHES = {'batch_size', 'shuffle_buffer', 'cache', 'group_by_length', 'oversample'}
 _NEEDS = {'swa_every': 'swa_start'}  # What reads a hyper-parameter only with another.
@@ -73,14 +74,20 @@ def check_effects(
         raise UsageError(*mistakes)
 
 
-def warn_of_unread(model: Any, params: HParams, names_read: Collection[str], given: Mapping[str, str]) -> None:
-    """Warns of given hyper-parameters of the modules' own that nothing has read in a training and its evaluations.
+def warn_of_unread(
+    model: Any, params: HParams, names_read: Collection[str], makes_batches: bool, given: Mapping[str, str]
+) -> None:
+    """Warns of given hyper-parameters for the modules that nothing has read in a training and its evaluations.
 
     Not of those that are for predictions.
+
+    Args:
+      makes_batches: as for `unused`.
     """
+    of_framework = {*DEFAULTS} - {_OF_EVALUATION} if makes_batches else DEFAULTS
     of_inference = getattr(model, 'INFERENCE_HPARAMS', ())
     for name in given:
-        if name not in DEFAULTS and name not in of_inference and name not in names_read:
+        if not (name in of_framework or name in of_inference or name in names_read):
             tf.logging.warning(
                 '%s: %s=%s has had no effect: neither training nor evaluation has read it.',
                 *(given[name], name, to_text(params[name])),

@@ -136,5 +136,11 @@ def test_only_given_hyper_parameters_of_modules_that_nothing_has_read_are_named(
     model = types.SimpleNamespace(INFERENCE_HPARAMS=('beam',))
     params = build.make_hparams('m', {'beam': 1, 'lost': 2, 'used': 3, 'other': 4}, 'd', {})
     given = {'lost': '--hparams', 'used': '--hparams', 'beam': '--hparams', 'momentum': '--hparams_set=x'}
-    effects.warn_of_unread(model, params, {'used'}, given)
+    effects.warn_of_unread(model, params, {'used'}, False, given)
     assert caplog.messages == ['--hparams: lost=2 has had no effect: neither training nor evaluation has read it.']
+    caplog.clear()
+    for makes_batches, read in ((False, set()), (True, {'eval_batch_size'}), (True, set())):
+        effects.warn_of_unread(model, params, read, makes_batches, {'eval_batch_size': '--hparams'})
+    assert caplog.messages == [
+        '--hparams: eval_batch_size=1000 has had no effect: neither training nor evaluation has read it.'
+    ]
