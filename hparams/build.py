@@ -33,7 +33,8 @@ class HParams(Mapping):
     def __init__(
         self, values: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, batch_start: tuple[int, int] = (0, 0)
     ):
-        frozen = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        given = values._values if isinstance(values, HParams) else values  # A copy is no reading.
+        frozen = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
         object.__setattr__(self, '_values', frozen)
         object.__setattr__(self, '_metadata', types.MappingProxyType(dict(metadata or {})))
         object.__setattr__(self, '_batch_start', batch_start)

@@ -58,7 +58,7 @@ def check_effects(
     Raises:
       UsageError: some have none.
     """
-    defaults, mistakes = HParams(DEFAULTS), []
+    params, defaults, mistakes = HParams(params), HParams(DEFAULTS), []  # A copy, as what reads params may be recorded.
     of_training = (name for name in unused(names_read, makes_batches) if name not in _OF_PREDICTION)
     for name in (*of_training, *unmentioned):
         replaced = _replaced(name, model, params, makes_batches)

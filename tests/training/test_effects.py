@@ -144,3 +144,10 @@ def test_only_given_hyper_parameters_of_modules_that_nothing_has_read_are_named(
     assert caplog.messages == [
         '--hparams: eval_batch_size=1000 has had no effect: neither training nor evaluation has read it.'
     ]
+
+
+def test_the_check_is_no_reading_of_hyper_parameters():
+    names_read = {'seed'}
+    params = build.ReadHParams(build.make_hparams('m', {}, 'd', {}), names_read)
+    effects.check_effects(None, params, names_read, True, {})
+    assert names_read == {'seed'}
