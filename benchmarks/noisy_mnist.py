@@ -11,7 +11,7 @@ from estimator_trainer.common.formats import image_records
 from estimator_trainer.common.records import records
 from estimator_trainer.datasets import mnist
 
-parse_batch = mnist.parse_batch
+parse_batch, image_features = mnist.parse_batch, mnist.image_features
 
 
 def get_params():

@@ -198,10 +198,16 @@ class DataSource:
         return is_raw and self.parses_batches() and hasattr(self.module, 'image_features')
 
     def with_images(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns the features of a batch; of a raw image those that `image_features` makes of it."""
+        """Returns the features of a batch; in place of a raw image those that `image_features` makes of it.
+
+        If these have an image of the same type, `parse_batch` has made them already.
+        """
         if not self.has_raw_image(features):
             return features
-        return {**features, **(self.module.image_features(self.params, features['image']) or {})}
+        made = self.module.image_features(self.params, features['image'])
+        if made is None or self.has_raw_image(made):
+            return features
+        return {**{name: value for name, value in features.items() if name != 'image'}, **made}
 
     def image_shape(self) -> list[int]:
         """Returns the shape of a raw image that `image_features` takes."""

@@ -75,6 +75,23 @@ def test_pictures_stay_bytes_until_their_batch(tmp_path):
         np.testing.assert_array_equal(features['image'], pixels[labels['label']] / np.float32(255))
 
 
+def test_pictures_that_stay_bytes_are_converted_once(tmp_path):
+    pixels = np.arange(40, dtype=np.uint8).reshape([10, 2, 2, 1])
+    records.write(str(tmp_path), {'train': image_records.Examples(pixels, np.arange(10, dtype=np.uint8))})
+
+    def image_features(params, images):
+        return {'image': 255 - images}
+
+    def parse_batch(mode, params, serialized):
+        features, labels = image_records.parse_batch(mode, params, serialized)
+        return image_features(params, features['image']), labels
+
+    module = of_files(parse_batch=parse_batch, image_features=image_features)
+    options = {'data_dir': str(tmp_path), 'image_size': 2, 'num_channels': 1, 'num_classes': 10}
+    for features, labels in batches(module, 2, **options):
+        np.testing.assert_array_equal(features['image'], 255 - pixels[labels['label']])
+
+
 def test_records_are_parsed_as_they_are_needed_if_keeping_them_parsed_does_not_pay(directory):
     for change, params in (
         (lambda x: tf.tile(x, [1, 100]), {}),  # Larger than the records.
