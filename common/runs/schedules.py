@@ -11,9 +11,9 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.console import filtered_log
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.files import to_json
+from estimator_trainer.common.inference.checkpoint_estimator import at
 from estimator_trainer.common.inference.prediction import predict_split
 from estimator_trainer.common.monitoring import hparams_tab
-from estimator_trainer.common.plugins.own_train import at
 from estimator_trainer.common.runs import baselines, chosen_checkpoint, decision, saved_dataset, saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.export_schedule import export

@@ -123,6 +123,35 @@ class StepCounts(tf.train.SessionRunHook):
             )
 
 
+class BatchCounts(tf.train.SessionRunHook):
+    """Warns if the global step does not count the batches of the framework: a resumed run begins with that of its step.
+
+    Args:
+      source: names the program in the warning.
+    """
+
+    def __init__(self, source: str):
+        self._source = source
+
+    def begin(self):
+        self._global_step, self._is_over = tf.train.get_global_step(), False
+
+    def after_create_session(self, session, coord):
+        self._next = session.run(self._global_step)
+
+    def after_run(self, run_context, run_values):
+        if self._is_over:
+            return
+        self._next += 1
+        step = run_context.session.run(self._global_step)
+        if step != self._next:
+            self._is_over = True
+            tf.logging.warning(
+                '%s: the global step is %d after the batch of step %d, so a run that resumes trains on other batches.',
+                *(self._source, step, self._next),
+            )
+
+
 class CheckpointSaver(tf.train.CheckpointSaverHook):
     """Saves a checkpoint at multiples of each period, at the end, and before the first step.
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.training.saving import CheckpointSaver, EvaluateAfterSave, StepCheck
+from estimator_trainer.common.training.saving import BatchCounts, CheckpointSaver, EvaluateAfterSave, StepCheck
 from tests.shared import failed
 
 
@@ -158,3 +158,17 @@ def test_the_graph_is_written_without_the_data_of_the_input(tmp_path):
         numbers, texts, small, outside = session.run(found)
     assert numbers.shape == texts.shape == data.shape and not numbers.any() and {*texts} == {b''}
     assert np.array_equal(small, data[:9]) and np.array_equal(outside, data)
+
+
+@pytest.mark.parametrize('added, warned', [([1, 1, 1], []), ([1, 0, 1, 0], ['the global step is 8 after the batch of step 9'])])
+def test_batches_that_the_global_step_does_not_count_are_a_warning(caplog, added, warned):
+    with tf.Graph().as_default(), tf.Session() as session:
+        step = tf.train.create_global_step()
+        hook = BatchCounts('--model=m')
+        hook.begin()
+        session.run(step.assign(7))
+        hook.after_create_session(session, None)
+        for number in added:
+            session.run(step.assign_add(number))
+            hook.after_run(types.SimpleNamespace(session=session), None)
+    assert [text.partition(': ')[2].partition(',')[0] for text in caplog.messages] == warned
