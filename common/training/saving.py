@@ -304,6 +304,7 @@ class EvaluateAfterSave(tf.train.CheckpointSaverListener):
       evaluate: evaluates the latest checkpoint; its last return value is kept as `result`.
       should_stop: whether to stop training; called after each evaluation with a result.
       times: of the training.
+      is_missed: whether the last checkpoint lacks an evaluation; called at the end of a session.
     """
 
     def __init__(
@@ -313,7 +314,9 @@ class EvaluateAfterSave(tf.train.CheckpointSaverListener):
         stop: StopOnSignal,
         every_steps: int,
         times: Times | None = None,
+        is_missed: Callable[[], bool] = lambda: False,
     ):
+        self._is_missed = is_missed
         self._evaluate = evaluate
         self._should_stop = should_stop
         self._stop = stop
@@ -331,7 +334,7 @@ class EvaluateAfterSave(tf.train.CheckpointSaverListener):
         return is_due and self._run(global_step_value)
 
     def end(self, session, global_step_value):
-        if global_step_value != self._last_step:
+        if global_step_value != self._last_step or self._is_missed():
             self._run(global_step_value)
 
     def _run(self, step):

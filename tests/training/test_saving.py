@@ -40,6 +40,15 @@ def test_checkpoints_at_multiples_and_the_last_are_evaluated_and_may_end(saved, 
     assert [without_result.after_save(None, step) for step in (0, 1)] == [False, False]
 
 
+@pytest.mark.parametrize('is_missed', [True, False])
+def test_a_session_without_a_step_evaluates_what_was_missed(is_missed):
+    stop = types.SimpleNamespace(call_outside_training=lambda evaluate: evaluate())
+    listener = EvaluateAfterSave(lambda: 'result', lambda: False, stop, 5, is_missed=lambda: is_missed)
+    listener.after_save(None, 8)
+    listener.end(None, 8)
+    assert listener.result == ('result' if is_missed else None)
+
+
 def train(directory, periods, start, end, *hooks, **initial):
     """Assigns 1 to the variables; returns the steps at which it has saved."""
     saved = []
