@@ -20,6 +20,7 @@ from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, 
 _LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')
 _PART = re.compile(r'\w+\.(json|csv|jsonl|pbtxt)\.[0-9a-f]{32}\.part')
 _CHECKPOINT = re.compile(r'checkpoint|model\.ckpt-\d+\.(index|data-\d+-of-\d+)')
+_SAVED = re.compile(r'model\.ckpt-\d+')
 _REPORT_SECONDS = 60
 T = typing.TypeVar('T')
 
@@ -220,7 +221,8 @@ def new_checkpoints(directory: str, last_step: int, timeout: int = 0) -> Iterato
     for last in tf.train.checkpoints_iterator(
         directory, timeout=min(timeout or _REPORT_SECONDS, _REPORT_SECONDS), timeout_fn=report
     ):
-        yield last
+        if _SAVED.fullmatch(os.path.basename(last)):  # Estimators with a train() of their own write others, of the same step.
+            yield last
         waiting_since = time.monotonic()
 
 
