@@ -137,18 +137,18 @@ class BatchCounts(tf.train.SessionRunHook):
         self._global_step, self._is_over = tf.train.get_global_step(), False
 
     def after_create_session(self, session, coord):
-        self._next = session.run(self._global_step)
+        self._next = self._last = session.run(self._global_step)
 
     def after_run(self, run_context, run_values):
         if self._is_over:
             return
         self._next += 1
-        step = run_context.session.run(self._global_step)
-        if step != self._next:
+        last, self._last = self._last, run_context.session.run(self._global_step)
+        if self._last not in (self._next, last):  # The last batch of an iteration may be of no step.
             self._is_over = True
             tf.logging.warning(
                 '%s: the global step is %d after the batch of step %d, so a run that resumes trains on other batches.',
-                *(self._source, step, self._next),
+                *(self._source, self._last, self._next),
             )
 
 

@@ -169,7 +169,9 @@ def test_the_graph_is_written_without_the_data_of_the_input(tmp_path):
     assert np.array_equal(small, data[:9]) and np.array_equal(outside, data)
 
 
-@pytest.mark.parametrize('added, warned', [([1, 1, 1], []), ([1, 0, 1, 0], ['the global step is 8 after the batch of step 9'])])
+@pytest.mark.parametrize(
+    'added, warned', [([1, 1, 0], []), ([1, 0, 1, 1], ['the global step is 9 after the batch of step 10'])]
+)
 def test_batches_that_the_global_step_does_not_count_are_a_warning(caplog, added, warned):
     with tf.Graph().as_default(), tf.Session() as session:
         step = tf.train.create_global_step()
