@@ -209,11 +209,9 @@ class Predictor:
             inputs = {name: tf.placeholder(spec.dtype, [None, *spec.shape.as_list()[1:]]) for name, spec in self._specs.items()}
             spec = estimator.model_fn(self._make_features(inputs), None, ModeKeys.PREDICT, config)
             predictions = {name: tf.identity(value) for name, value in spec.predictions.items()}  # For `make_call`.
-            answers_one, init = (
-                self._answers_one and _is_small(graph),
-                [tf.local_variables_initializer(), tf.tables_initializer()],
-            )
-            network = _Network(graph, [*inputs.values()], predictions, make_saver(spec), init, answers_one)
+            answers_one = self._answers_one and _is_small(graph)
+            saver, init = make_saver(spec), [tf.local_variables_initializer(), tf.tables_initializer()]
+            network = _Network(graph, [*inputs.values()], predictions, saver, init, answers_one)
             graph.finalize()
         return network
 

@@ -18,6 +18,7 @@ def with_threshold(estimator: Any, threshold: float, class_names: Sequence[str] 
     Its predictions have the threshold as 'decision_threshold', float32 [batch]; evaluation stays the same.
 
     Args:
+      estimator: a tf.estimator.Estimator, or an OwnTrain.
       class_names: of the output 'class_name', if there is one.
     """
 
