@@ -12,10 +12,10 @@ from tensorflow.python.training.monitored_session import _HookedSession
 
 from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.inference.checkpoint_estimator import at
 from estimator_trainer.common.inference.evaluated_input import open_input
 from estimator_trainer.common.memory_check import check_fits
 from estimator_trainer.common.plugins.estimator_contract import named
-from estimator_trainer.common.plugins.own_train import at
 from estimator_trainer.common.records.elements import INFINITE
 from estimator_trainer.common.storage.event_files import events_dir
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore

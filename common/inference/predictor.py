@@ -5,7 +5,7 @@ import contextlib
 import os
 import threading
 import types
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -14,6 +14,7 @@ from estimator_trainer.common import tags
 from estimator_trainer.common.errors import RunError, describe, first_line
 from estimator_trainer.common.files import stamp
 from estimator_trainer.common.inference.arrays import cast, wrong
+from estimator_trainer.common.inference.checkpoint_estimator import at
 from estimator_trainer.common.inference.session_calls import Call, make_call
 from estimator_trainer.common.processes import check_not_forked
 from estimator_trainer.common.products import LARGE, largest_product
@@ -26,6 +27,17 @@ ModeKeys = tf.estimator.ModeKeys
 # In a small network, to pass the work of one example from thread to thread takes longer than to do it, so a session with one
 # thread within an op is faster. Larger weights are not loaded twice for that.
 _MAX_BYTES = 64 * 2**20
+
+
+class _Network(NamedTuple):
+    """The graph of a checkpoint; of most Estimators, it is the same for all."""
+
+    graph: tf.Graph
+    inputs: list[tf.Tensor]
+    predictions: dict[str, tf.Tensor]
+    saver: tf.train.Saver
+    init: list[tf.Operation]
+    answers_one: bool
 
 
 class Predictor:
@@ -69,19 +81,8 @@ class Predictor:
         directory = estimator.model_dir
         self._record = best_record(directory) if follows_best else os.path.join(directory, 'checkpoint')  # That both read.
         self._lock = threading.Lock()
-        config = estimator.config
-        with tf.Graph().as_default() as self._graph:
-            tf.set_random_seed(config.tf_random_seed)
-            tf.train.create_global_step()
-            self._inputs = {
-                name: tf.placeholder(spec.dtype, [None, *spec.shape.as_list()[1:]]) for name, spec in input_specs.items()
-            }
-            spec = estimator.model_fn(make_features(self._inputs), None, ModeKeys.PREDICT, config)
-            self._predictions = {name: tf.identity(value) for name, value in spec.predictions.items()}  # For `make_call`.
-            self._answers_one = answers_one and _is_small(self._graph)
-            self._saver = make_saver(spec)
-            self._init = [tf.local_variables_initializer(), tf.tables_initializer()]
-            self._graph.finalize()
+        self._make_features, self._answers_one = make_features, answers_one
+        self._network: Any = None  # Until `reload`.
         self._checkpoint_path = ''
         # Seen by `_newest`: a checkpoint with its stamp, and the stamp of the file that names it.
         self._latest: Any = None
@@ -125,7 +126,7 @@ class Predictor:
     @property
     def prediction_specs(self) -> dict[str, tf.TensorSpec]:
         """{name: tf.TensorSpec} of the model's predictions, as far as its graph tells; without 'class_name'."""
-        return {name: tf.TensorSpec(tensor.shape, tensor.dtype) for name, tensor in self._predictions.items()}
+        return {name: tf.TensorSpec(tensor.shape, tensor.dtype) for name, tensor in self._network.predictions.items()}
 
     @property
     def checkpoint_path(self) -> str:
@@ -183,20 +184,36 @@ class Predictor:
         with self._lock:
             path, is_new = (checkpoint_path, True) if checkpoint_path else self._newest()
             if is_new:
-                self._predict, self._predict_one = self._load(path)
+                self._network, self._predict, self._predict_one = self._load(path)
                 self._checkpoint_path = path
         return path
 
     def _load(self, path):
-        """Returns the calls for any batch, and for a single example, with the weights of a checkpoint."""
-        config, feeds = self._estimator.config, [*self._inputs.values()]
+        """Returns the network of a checkpoint, and the calls for any batch, and for a single example, with its weights."""
+        estimator, network = at(self._estimator, path), self._network
+        if network is None or estimator is not self._estimator:
+            network = self._build(estimator)
         calls: list[Call] = []
-        for for_one in (False, True) if self._answers_one else (False,):
-            session = make_session(config, self._graph, for_one)
-            restore(self._saver, session, path)
-            session.run(self._init)
-            calls.append(make_call(session, self._predictions, feeds, in_caller=for_one))
-        return calls[0], calls[-1]
+        for for_one in (False, True) if network.answers_one else (False,):
+            session = make_session(self._estimator.config, network.graph, for_one)
+            restore(network.saver, session, path)
+            session.run(network.init)
+            calls.append(make_call(session, network.predictions, network.inputs, in_caller=for_one))
+        return network, calls[0], calls[-1]
+
+    def _build(self, estimator):
+        config = estimator.config
+        with tf.Graph().as_default() as graph:
+            tf.set_random_seed(config.tf_random_seed)
+            tf.train.create_global_step()
+            inputs = {name: tf.placeholder(spec.dtype, [None, *spec.shape.as_list()[1:]]) for name, spec in self._specs.items()}
+            spec = estimator.model_fn(self._make_features(inputs), None, ModeKeys.PREDICT, config)
+            predictions = {name: tf.identity(value) for name, value in spec.predictions.items()}  # For `make_call`.
+            answers_one = self._answers_one and _is_small(graph)
+            saver, init = make_saver(spec), [tf.local_variables_initializer(), tf.tables_initializer()]
+            network = _Network(graph, [*inputs.values()], predictions, saver, init, answers_one)
+            graph.finalize()
+        return network
 
     def _newest(self):
         """Returns the path of the best or latest intact checkpoint, and whether it is new; reads checkpoints only if so."""

@@ -7,18 +7,18 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.plugins.estimator_contract import named, wrap_model_fn
+from estimator_trainer.common.plugins.own_train import OwnTrain
 
 OUTPUT = 'decision_threshold'  # Of each example, so that whoever reads its class knows it.
 
 
-def with_threshold(
-    estimator: tf.estimator.Estimator, threshold: float, class_names: Sequence[str] | None
-) -> tf.estimator.Estimator:
+def with_threshold(estimator: Any, threshold: float, class_names: Sequence[str] | None) -> Any:
     """Returns an Estimator that predicts class 1 if its probability is at least the threshold, else 0, also in exports.
 
     Its predictions have the threshold as 'decision_threshold', float32 [batch]; evaluation stays the same.
 
     Args:
+      estimator: a tf.estimator.Estimator, or an OwnTrain.
       class_names: of the output 'class_name', if there is one.
     """
 
@@ -35,7 +35,7 @@ def with_threshold(
 
         return decided
 
-    return wrap_model_fn(estimator, wrap)
+    return estimator.wrapped(wrap) if isinstance(estimator, OwnTrain) else wrap_model_fn(estimator, wrap)
 
 
 def _decided_output(output, threshold, class_names):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 import contextlib
+import copy
 from typing import Any, Never
 
 from tf_estimator.exact import candidates
@@ -10,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator.tpu.tpu_estimator import TPUEstimator
 
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.plugins.estimator_contract import ModelFunction, wrap_model_fn
 
 _Estimator = tf.estimator.Estimator
@@ -28,6 +30,7 @@ class OwnTrain:
       source: names the Estimator in errors.
       wrap: see `wrap_model_fn`; for the Estimators that the given one trains in its directory, or predicts with.
       seeded: makes a block in which each of them is trained, so that its initial weights do not depend on earlier ones.
+      program_batch: function from a training batch, (features, labels), to that of the program; None if they are the same.
     """
 
     def __init__(
@@ -36,8 +39,10 @@ class OwnTrain:
         source: str,
         wrap: Callable[[ModelFunction], ModelFunction],
         seeded: Callable[[], contextlib.AbstractContextManager[None]],
+        program_batch: Callable[..., tuple[Any, Any]] | None = None,
     ):
         self._estimator, self._source, self._wrap, self._seeded = estimator, source, wrap, seeded
+        self._program_batch = program_batch
         self.config, self.model_dir, self.latest_checkpoint = estimator.config, estimator.model_dir, estimator.latest_checkpoint
 
     @property
@@ -49,10 +54,15 @@ class OwnTrain:
         """Raises UsageError, for a command that cannot do without the graph of a step."""
         raise UsageError(f'{self._source} has a train() of its own, which excludes this command: its steps have many graphs')
 
-    def train(self, *arguments: Any) -> None:
+    def train(self, input_fn: Callable[..., Any], *arguments: Any) -> None:
         """Trains as `Estimator.train` does, with the same arguments."""
+
+        def program_input_fn(params=None):  # The Estimator may call it outside of a model_fn, too.
+            made = input_fn(params)
+            return made.map(plain(self._program_batch)) if self._program_batch else made
+
         with _replaced('train', self._train_one):
-            self._estimator.train(*arguments)
+            self._estimator.train(program_input_fn, *arguments)
 
     def _train_one(self, train, estimator, *arguments, **options):
         if estimator.model_dir == self.model_dir:
@@ -69,10 +79,11 @@ class OwnTrain:
                 self._estimator.predict(lambda: None, checkpoint_path=checkpoint)
         return wrap_model_fn(found[-1], self._wrap)
 
-
-def at(estimator: Any, checkpoint: str | None) -> tf.estimator.Estimator:
-    """Returns the Estimator of a checkpoint, whose model_fn builds its graph; of most Estimators, it is the same for all."""
-    return estimator.at(checkpoint) if isinstance(estimator, OwnTrain) else estimator
+    def wrapped(self, wrap: Callable[[ModelFunction], ModelFunction]) -> 'OwnTrain':
+        """Returns a copy, of whose Estimators each has another model_fn; see `wrap_model_fn`."""
+        found = copy.copy(self)
+        found._wrap = lambda model_fn: wrap(self._wrap(model_fn))
+        return found
 
 
 @contextlib.contextmanager

@@ -7,11 +7,11 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.inference.checkpoint_estimator import at
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.inference.raw_predictor import make_predictor
 from estimator_trainer.common.inference.threshold import with_threshold
 from estimator_trainer.common.plugins.module_check import makes_step
-from estimator_trainer.common.plugins.own_train import at
 from estimator_trainer.common.runs import saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import best_checkpoint, checkpoints
@@ -68,9 +68,15 @@ def decided(experiment: Experiment, checkpoint: str) -> Experiment:
     Raises:
       UsageError: there are not two classes, or no evaluation of the checkpoint knows the best threshold.
     """
-    params, estimator = experiment.params, at(experiment.estimator, checkpoint)
+    estimator, threshold = _deciding(experiment, checkpoint)
+    return dataclasses.replace(experiment, estimator=at(estimator, checkpoint), threshold=threshold)
+
+
+def _deciding(experiment, checkpoint):
+    """Returns the Estimator that predicts by the threshold of a checkpoint, for any checkpoint, and the threshold, if any."""
+    params, estimator = experiment.params, experiment.estimator
     if not params.decision_threshold:
-        return experiment if estimator is experiment.estimator else dataclasses.replace(experiment, estimator=estimator)
+        return estimator, None
     check(params)
     given = params.decision_threshold
     threshold, source = _best(estimator.model_dir, checkpoint) if given == BEST else (given, '')
@@ -79,8 +85,7 @@ def decided(experiment: Experiment, checkpoint: str) -> Experiment:
         'decision_threshold=%s: the class is %s if its probability is at least %.6g%s, else %s.',
         *(params.decision_threshold, names[-1], threshold, source, names[0]),
     )
-    found = with_threshold(estimator, threshold, params.metadata.get('class_names'))
-    return dataclasses.replace(experiment, estimator=found, threshold=threshold)
+    return with_threshold(estimator, threshold, params.metadata.get('class_names')), threshold
 
 
 def _best(output_dir, checkpoint):
@@ -109,7 +114,7 @@ def predictor_of(experiment: Experiment, which: str, checkpoint: str) -> tuple[P
     Args:
       which: of --checkpoint, as in `chosen_checkpoint.choose`.
     """
-    estimator = decided(experiment, checkpoint).estimator
+    estimator, _ = _deciding(experiment, checkpoint)
     if experiment.params.decision_threshold == BEST and which in ('latest', 'best'):
         tf.logging.warning('decision_threshold=%s: newer checkpoints that are loaded meanwhile keep this threshold.', BEST)
     return make_predictor(estimator, experiment.source, checkpoint, follows_best=which == 'best'), estimator

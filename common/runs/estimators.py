@@ -52,7 +52,7 @@ def _own_estimator(model, source, devices, training, config):
     _check_warm_start(f'--model={source.params.model}: estimator()', made)
     is_own = has_own_train(made)
     if is_own:
-        _check_own_train(source, devices, training)
+        _check_own_train(source.params.model, devices, training)
     on_cpus = sum('/cpu' in device for device in devices)
     if on_cpus > made._session_config.device_count.get('CPU', 0):
         raise UsageError(
@@ -60,22 +60,24 @@ def _own_estimator(model, source, devices, training, config):
             'omit the flag, or session_config'
         )
 
-    def wrap(model_fn):
+    def make(model_fn):
         arguments = source.module, training, source.recorded, source.names_read, devices, is_own
-        wrapped = EstimatorFn(model_fn, *arguments)
-        return check_numerics(wrapped) if training.options.debug_numerics else wrapped
+        return EstimatorFn(model_fn, *arguments)
+
+    def wrap(model_fn):
+        return check_numerics(make(model_fn)) if training.options.debug_numerics else make(model_fn)
 
     if is_own:
         seed = functools.partial(seeded, source.params.seed)
-        return OwnTrain(made, f'--model={source.params.model}: estimator()', wrap, seed)
+        batch = None if source.has_input_fn() else functools.partial(make(made.model_fn).program_batch, is_training=True)
+        return OwnTrain(made, f'--model={source.params.model}: estimator()', make, seed, batch)
     return estimator_contract.wrap_model_fn(made, wrap)
 
 
-def _check_own_train(source, devices, training):
+def _check_own_train(model, devices, training):
     """Raises UsageError if something needs to know the graphs of a `train` of the Estimator's own, or when it saves."""
     options = training.options
     given = {
-        f'--dataset={source.params.dataset} without input_fn()': not source.has_input_fn(),
         'a cluster': training.task is not ALONE,
         '--num_towers and --num_gpus': bool(devices),
         f'--steps_per_loop={options.steps_per_loop}': (options.steps_per_loop or 1) > 1,
@@ -87,7 +89,7 @@ def _check_own_train(source, devices, training):
     }
     for name, is_given in given.items():
         if is_given:
-            raise UsageError(f'--model={source.params.model}: estimator() has a train() of its own, which excludes {name}')
+            raise UsageError(f'--model={model}: estimator() has a train() of its own, which excludes {name}')
 
 
 def _check_warm_start(source: str, estimator: tf.estimator.Estimator) -> None:

@@ -10,9 +10,10 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.console import filtered_log
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.files import to_json
+from estimator_trainer.common.inference.checkpoint_estimator import at
 from estimator_trainer.common.inference.prediction import predict_split
 from estimator_trainer.common.monitoring import hparams_tab
-from estimator_trainer.common.plugins.own_train import at
+from estimator_trainer.common.plugins.own_train import OwnTrain
 from estimator_trainer.common.runs import baselines, chosen_checkpoint, decision, saved_dataset, saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.export_schedule import export
@@ -143,6 +144,10 @@ def evaluate(experiment: Experiment, checkpoint_path: str | None = None) -> dict
         found = chosen_checkpoint.use(output_dir, experiment.options.checkpoint, checked)
         baselines.warn(found)
         return found
+    return _record(experiment, checkpoint_path, _measure(experiment, checkpoint_path))
+
+
+def _measure(experiment, checkpoint_path):
     result: dict[str, Any] = {}
     for evaluator in experiment.evaluators:
         metrics = evaluator.evaluate(checkpoint_path)
@@ -152,8 +157,12 @@ def evaluate(experiment: Experiment, checkpoint_path: str | None = None) -> dict
             name: to_json(value) for name, value in sorted(metrics.items()) if not isinstance(value, bytes)
         }
     warn_of_nan(result)
+    return result
+
+
+def _record(experiment, checkpoint_path, result):
     if _is_recorded(experiment, checkpoint_path):
-        add_metrics(output_dir, result)
+        add_metrics(experiment.output_dir, result)
     if experiment.on_metrics:
         experiment.on_metrics(copy.deepcopy(result))
     return result
@@ -179,6 +188,8 @@ def _train_and_evaluate(experiment):
         experiment.stop,
         experiment.eval_every_steps,
         experiment.times,
+        # An iteration may end at any step, after which a run that resumes has no step of it.
+        lambda: isinstance(experiment.estimator, OwnTrain) and _lacks_evaluation(experiment),
     )
     train(experiment, [listener])
     if listener.result:  # Otherwise a graph may be missing, and with it what reads a hyper-parameter.
@@ -196,8 +207,11 @@ def _with_best(experiment, result):
 def _has_missed_an_evaluation(experiment):
     """Whether the run was interrupted between saving a checkpoint and evaluating it."""
     step = _latest_step(experiment)
-    if not step or step % experiment.eval_every_steps:
-        return False
+    return step > 0 and step % experiment.eval_every_steps == 0 and _lacks_evaluation(experiment)
+
+
+def _lacks_evaluation(experiment):
+    step = _latest_step(experiment)
     splits = {result['global_step']: result.keys() for result in read_evaluations(experiment.output_dir)}.get(step, ())
     return not all(evaluator.split in splits for evaluator in experiment.evaluators)
 
@@ -206,9 +220,10 @@ def _evaluate_and_keep(experiment, checkpoint_path=None):
     output_dir = experiment.output_dir
     path = checkpoint_path or experiment.estimator.latest_checkpoint()
     experiment.status.enter(State.EVALUATING)
-    result = evaluate(experiment, path)
-    experiment.status.evaluated(result)
+    result = _measure(experiment, path)
     best_checkpoint.keep_if_best(path, output_dir, experiment.objective, experiment.evaluators[0].split, result)
+    _record(experiment, path, result)  # The last: what metrics.csv has is not evaluated again after a restart.
+    experiment.status.evaluated(result)
     return result
 
 

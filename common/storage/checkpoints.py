@@ -19,6 +19,7 @@ from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, 
 # Temporary files of TensorFlow, left behind by an interrupted save.
 _LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')
 _CHECKPOINT = re.compile(r'checkpoint|model\.ckpt-\d+\.(index|data-\d+-of-\d+)')
+_SAVED = re.compile(r'model\.ckpt-\d+')
 _REPORT_SECONDS = 60
 _TRIES = 20
 T = typing.TypeVar('T')
@@ -227,7 +228,8 @@ def new_checkpoints(directory: str, last_step: int, timeout: int = 0) -> Iterato
     for last in tf.train.checkpoints_iterator(
         directory, timeout=min(timeout or _REPORT_SECONDS, _REPORT_SECONDS), timeout_fn=report
     ):
-        yield last
+        if _SAVED.fullmatch(os.path.basename(last)):  # Estimators with a train() of their own write others, of the same step.
+            yield last
         waiting_since = time.monotonic()
 
 

@@ -20,7 +20,7 @@ from estimator_trainer.common.training import augmentation, exact_program, progr
 from estimator_trainer.common.training.class_names import with_class_name
 from estimator_trainer.common.training.gradients import merge_duplicates
 from estimator_trainer.common.training.parallel import split
-from estimator_trainer.common.training.saving import StepCounts
+from estimator_trainer.common.training.saving import BatchCounts, StepCounts
 from estimator_trainer.common.training.training import Step, Training
 from estimator_trainer.common.training.warm_start import warm_start
 from estimator_trainer.hparams.build import HParams
@@ -61,11 +61,9 @@ class EstimatorFn:
         del params
         is_training, has_weight = mode == ModeKeys.TRAIN, False
         if not self.training.has_input_fn:
-            has_weight = 'weight' in (labels or {})
-            class_weight = self._class_weight(labels, is_training) if labels else None
-            features, labels = as_in_programs(self.dataset, self.params, features, labels)
-            if class_weight is not None:
-                features[class_weights.FEATURE] = class_weight
+            is_done = is_training and self.has_own_train  # Its `train` gets such batches.
+            has_weight = 'weight' in ((features if is_done else labels) or {})
+            features, labels = (dict(features), labels) if is_done else self.program_batch(features, labels, is_training)
             if is_training:
                 augmentation.change_image(features, self.params)
         if is_training:
@@ -75,6 +73,14 @@ class EstimatorFn:
             return self._with_outputs(spec)
         self._check_metrics(spec.eval_metric_ops)
         return spec
+
+    def program_batch(self, features, labels, is_training) -> tuple[dict[str, Any], Any]:
+        """Returns a batch of the framework's datasets as the program expects it, with the weights of classes if it has any."""
+        class_weight = self._class_weight(labels, is_training) if labels else None
+        features, labels = as_in_programs(self.dataset, self.params, features, labels)
+        if class_weight is not None:
+            features[class_weights.FEATURE] = class_weight
+        return features, labels
 
     def _train_spec(self, features, labels, has_weight, config):
         if self.training.task.shares_steps:
@@ -199,8 +205,12 @@ class EstimatorFn:
         of_program = {variable.op.name for variable in tf.local_variables()}
         with task.local():
             waited, count_wait = measure_wait(features)
-        counts = [] if self.has_own_train else [StepCounts(f'--model={self.params.model}', not task.shares_steps)]
-        hooks, of_chief = [*counts, *spec.training_hooks], spec.training_chief_hooks if task.is_chief else []
+        source = f'--model={self.params.model}'
+        hooks, of_chief = [*spec.training_hooks], spec.training_chief_hooks if task.is_chief else []
+        if not self.has_own_train:
+            hooks.insert(0, StepCounts(source, not task.shares_steps))
+        elif not self.training.has_input_fn:
+            hooks.append(BatchCounts(source))
         means = task.means(spec.loss, self.params, weight)
         means([], merge_duplicates)  # Of the loss; the program has those of the gradients.
         step = Step(

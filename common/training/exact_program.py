@@ -17,11 +17,12 @@ from tf_estimator.exact import inexact, iterators, keys, state
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError, first_line
+from estimator_trainer.common.errors import RunError, first_line
 from estimator_trainer.common.files import names_in
 from estimator_trainer.common.graphs import RESOURCE_CHANGES, ancestors, search
 from estimator_trainer.common.storage.abandoned import move
 from estimator_trainer.common.storage.best_checkpoint import best_step
+from estimator_trainer.common.training import skipped_input
 
 FOLDER = 'input_state'
 _RUNS = 2**24  # More than a step has.
@@ -87,11 +88,14 @@ def resumed(input_fn: Callable[..., Any], seed: int) -> Callable[..., Any]:
         begin()
         graph = tf.get_default_graph()
         own, graph.seed = graph.seed, seed
-        made = input_fn(params)
+        step = tf.train.get_or_create_global_step().read_value()
+        with skipped_input.skipping(step) as iterators:
+            made = input_fn(params)
         graph.seed = own
-        if not isinstance(made, (tf2.data.Dataset, tf.data.Dataset)):
-            raise UsageError('input_fn() returns tensors, which excludes a synchronous cluster: return a tf.data.Dataset')
-        return made.skip(tf.train.get_or_create_global_step().read_value())
+        if isinstance(made, (tf2.data.Dataset, tf.data.Dataset)):
+            return made.skip(step)
+        skipped_input.prepare(made, iterators)
+        return made
 
     return call
 
@@ -133,6 +137,7 @@ class ProgramState(tf.train.SessionRunHook):
     def begin(self):
         graph = tf.get_default_graph()
         self._global_step, self._key = tf.train.get_global_step(), keys.fed_key(graph)
+        self._starts = graph.get_collection(skipped_input.STARTS)
         if not hasattr(graph, '_exact_iterators'):  # The framework makes the batches.
             return
         if reasons := inexact.reasons(graph):
@@ -151,6 +156,7 @@ class ProgramState(tf.train.SessionRunHook):
 
     def restore(self, session: tf.Session) -> None:
         """Restores the state of the input; without it, the input starts anew, with a warning."""
+        session.run(self._starts)
         if not self._iterators:
             return
         self._iterators.initialize(session)

@@ -123,6 +123,35 @@ class StepCounts(tf.train.SessionRunHook):
             )
 
 
+class BatchCounts(tf.train.SessionRunHook):
+    """Warns if the global step does not count the batches of the framework: a resumed run begins with that of its step.
+
+    Args:
+      source: names the program in the warning.
+    """
+
+    def __init__(self, source: str):
+        self._source = source
+
+    def begin(self):
+        self._global_step, self._is_over = tf.train.get_global_step(), False
+
+    def after_create_session(self, session, coord):
+        self._next = self._last = session.run(self._global_step)
+
+    def after_run(self, run_context, run_values):
+        if self._is_over:
+            return
+        self._next += 1
+        last, self._last = self._last, run_context.session.run(self._global_step)
+        if self._last not in (self._next, last):  # The last batch of an iteration may be of no step.
+            self._is_over = True
+            tf.logging.warning(
+                '%s: the global step is %d after the batch of step %d, so a run that resumes trains on other batches.',
+                *(self._source, self._last, self._next),
+            )
+
+
 class CheckpointSaver(tf.train.CheckpointSaverHook):
     """Saves a checkpoint at multiples of each period, at the end, and before the first step.
 
@@ -275,6 +304,7 @@ class EvaluateAfterSave(tf.train.CheckpointSaverListener):
       evaluate: evaluates the latest checkpoint; its last return value is kept as `result`.
       should_stop: whether to stop training; called after each evaluation with a result.
       times: of the training.
+      is_missed: whether the last checkpoint lacks an evaluation; called at the end of a session.
     """
 
     def __init__(
@@ -284,7 +314,9 @@ class EvaluateAfterSave(tf.train.CheckpointSaverListener):
         stop: StopOnSignal,
         every_steps: int,
         times: Times | None = None,
+        is_missed: Callable[[], bool] = lambda: False,
     ):
+        self._is_missed = is_missed
         self._evaluate = evaluate
         self._should_stop = should_stop
         self._stop = stop
@@ -302,7 +334,7 @@ class EvaluateAfterSave(tf.train.CheckpointSaverListener):
         return is_due and self._run(global_step_value)
 
     def end(self, session, global_step_value):
-        if global_step_value != self._last_step:
+        if global_step_value != self._last_step or self._is_missed():
             self._run(global_step_value)
 
     def _run(self, step):

@@ -131,5 +131,9 @@ def test_a_missed_evaluation_is_repeated(run, tmp_path, monkeypatch):
     state, reason = (status_in(tmp_path / 'output', name) for name in ('state', 'reason'))
     assert (state, states) == ('failed', ['evaluating', 'evaluating']) and reason.startswith('ZeroDivisionError: division by')
     assert [row['global_step'] for row in rows(table)] == ['5']
+    with monkeypatch.context() as context:  # Or after it, before the checkpoint is kept as the best.
+        context.setattr(best_checkpoint, 'keep_if_best', lambda *args: 1 / 0)
+        assert run(*flags)[0] == 1
+    assert [row['global_step'] for row in rows(table)] == ['5']
     assert run(*flags)[0] == 0
     assert [row['global_step'] for row in rows(table)] == ['5', '10', '15', '20']

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.commands import api
 from tests import own_module
 from tests.shared import assert_equal, read_weights
 
@@ -46,7 +47,7 @@ PROGRAM = textwrap.dedent("""
             y = tf.add_n([tf.layers.dense(features['x'], 1, name=f'layer{i}') for i in range(iteration + 1)])
             if mode == tf.estimator.ModeKeys.PREDICT:
                 return tf.estimator.EstimatorSpec(mode, {'y': y})
-            loss = tf.losses.mean_squared_error(labels, y)
+            loss = tf.losses.mean_squared_error(labels, y, features.get('weight', 1.0))
             newest = tf.trainable_variables(f'layer{iteration}/')
             hooks = {}
             if mode == tf.estimator.ModeKeys.TRAIN:
@@ -69,20 +70,20 @@ PROGRAM = textwrap.dedent("""
                 alone.train(input_fn, hooks, max_steps=end, saving_listeners=saving_listeners)
                 if end == max_steps:
                     return self
-                self._grow(iteration + 1)
+                self._grow(iteration + 1, input_fn)
 
         def predict(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
             alone = tf.estimator.Estimator(network(iteration_of(checkpoint_path)), config=self.config)
             return alone.predict(input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples)
 
-        def _grow(self, iteration):
+        def _grow(self, iteration, input_fn):
             def model_fn(features, labels, mode):
-                network(iteration)({'x': tf.zeros([1, 2])}, None, tf.estimator.ModeKeys.PREDICT)
+                network(iteration)(features, labels, tf.estimator.ModeKeys.EVAL)
                 step, hooks = tf.train.get_global_step().assign_add(1).op, [Grow(self, iteration)]
                 return tf.estimator.EstimatorSpec(mode, loss=tf.zeros([]), train_op=step, training_hooks=hooks)
 
             config = tf.estimator.RunConfig(tempfile.mkdtemp(), tf_random_seed=1)
-            tf.estimator.Estimator(model_fn, config=config).train(lambda: tf.data.Dataset.from_tensors((0, 0)), max_steps=1)
+            tf.estimator.Estimator(model_fn, config=config).train(input_fn, max_steps=1)
             if fails:
                 raise RuntimeError('as if it was killed here')
 
@@ -150,6 +151,11 @@ def test_it_trains_evaluates_predicts_exports_and_resumes_exactly(run, program, 
     with open(result['predictions']) as file:
         np.testing.assert_allclose([json.loads(line)['y'] for line in file], y, rtol=1e-4)
 
+    predictor = api.load(tmp_path / 'output').predictor(str(early))
+    np.testing.assert_allclose(predictor.predict({'x': x})['y'], y, rtol=1e-4)
+    predictor.reload()  # It has two layers more.
+    np.testing.assert_allclose(predictor.predict({'x': x})['y'], output(weights, 3)[0], rtol=1e-4)
+
     code, result, err = run('--schedule=export', '--checkpoint=latest')
     assert code == 0, err
     with tf.Graph().as_default(), tf.Session() as session:
@@ -159,6 +165,37 @@ def test_it_trains_evaluates_predicts_exports_and_resumes_exactly(run, program, 
 
     code, _, err = run('--schedule=verify')
     assert code == 2 and 'estimator() has a train() of its own, which excludes this command' in err.splitlines()[-1], err
+
+
+# The same points, as records with an identity and a weight.
+RECORDS = """
+    import tensorflow.compat.v1 as tf
+
+    from turns import program
+
+    def prepare(data_dir, params):
+        pass
+
+    def read(split, data_dir, params):
+        return tf.data.Dataset.from_tensor_slices(program.points(split == 'eval'))
+
+    def parse(mode, params, record):
+        features, y = record
+        return {**features, 'example_id': tf.constant(7)}, {'y': y, 'weight': tf.abs(y)}
+"""
+
+
+def test_batches_of_the_framework_are_those_of_the_program_wherever_it_reads_them(run, program, tmp_path):
+    (tmp_path / 'turns' / 'records.py').write_text(textwrap.dedent(RECORDS))
+    flags = ('--model=turns.program', '--dataset=turns.records', '--hparams=batch_size=8', '--save_checkpoints_steps=4')
+    flags = (*flags, '--schedule=train', '--train_steps=9')
+    code, _, err = run(*flags, output_dir=tmp_path / 'whole')
+    assert code == 0 and 'resumes trains on other' not in err and 'has no effect' not in err, err
+    program.fails = True
+    assert run(*flags)[0] == 1
+    program.fails = False
+    assert run(*flags)[0] == 0
+    assert_equal(read_weights(tmp_path / 'output'), read_weights(tmp_path / 'whole'))
 
 
 @pytest.mark.parametrize(

@@ -315,3 +315,9 @@ def test_files_that_this_user_may_not_read_are_an_error_instead_of_an_endless_wa
         assert error == f'{run}{name and f"/{name}"}: Permission denied: {fix}'
         assert failed(checkpoints.new_checkpoints(run, 5).__next__) == error  # At once.
         os.chmod(run, 0o700)
+
+
+def test_what_an_estimator_saves_between_its_iterations_is_not_awaited(monkeypatch):
+    saved = ['x/model.ckpt-3', 'x/increment.ckpt-1', 'x/model.ckpt-5']
+    monkeypatch.setattr(tf.train, 'checkpoints_iterator', lambda *args, **options: iter(saved))
+    assert [*checkpoints.new_checkpoints('x', 5)] == saved[::2]

@@ -10,7 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.training.saving import CheckpointSaver, EvaluateAfterSave, StepCheck
+from estimator_trainer.common.training.saving import BatchCounts, CheckpointSaver, EvaluateAfterSave, StepCheck
 from tests.shared import failed
 
 
@@ -38,6 +38,15 @@ def test_checkpoints_at_multiples_and_the_last_are_evaluated_and_may_end(saved, 
     assert ends == [step for step in evaluated if step == enough_at]
     without_result = EvaluateAfterSave(lambda: None, lambda: True, stop, 1)  # Does not end training.
     assert [without_result.after_save(None, step) for step in (0, 1)] == [False, False]
+
+
+@pytest.mark.parametrize('is_missed', [True, False])
+def test_a_session_without_a_step_evaluates_what_was_missed(is_missed):
+    stop = types.SimpleNamespace(call_outside_training=lambda evaluate: evaluate())
+    listener = EvaluateAfterSave(lambda: 'result', lambda: False, stop, 5, is_missed=lambda: is_missed)
+    listener.after_save(None, 8)
+    listener.end(None, 8)
+    assert listener.result == ('result' if is_missed else None)
 
 
 def train(directory, periods, start, end, *hooks, **initial):
@@ -158,3 +167,19 @@ def test_the_graph_is_written_without_the_data_of_the_input(tmp_path):
         numbers, texts, small, outside = session.run(found)
     assert numbers.shape == texts.shape == data.shape and not numbers.any() and {*texts} == {b''}
     assert np.array_equal(small, data[:9]) and np.array_equal(outside, data)
+
+
+@pytest.mark.parametrize(
+    'added, warned', [([1, 1, 0], []), ([1, 0, 1, 1], ['the global step is 9 after the batch of step 10'])]
+)
+def test_batches_that_the_global_step_does_not_count_are_a_warning(caplog, added, warned):
+    with tf.Graph().as_default(), tf.Session() as session:
+        step = tf.train.create_global_step()
+        hook = BatchCounts('--model=m')
+        hook.begin()
+        session.run(step.assign(7))
+        hook.after_create_session(session, None)
+        for number in added:
+            session.run(step.assign_add(number))
+            hook.after_run(types.SimpleNamespace(session=session), None)
+    assert [text.partition(': ')[2].partition(',')[0] for text in caplog.messages] == warned
