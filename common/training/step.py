@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 import functools
+import math
 import re
 import types
 from typing import Any
@@ -65,8 +66,12 @@ def make_train_op(
 
 def _sample(variable):
     """Returns the weights for a histogram; of many, evenly spaced ones, as it takes 35 ns per weight."""
-    every = (variable.shape.num_elements() or 0) // _MAX_IN_HISTOGRAM | 1  # Odd, so that no column of a matrix is left out.
-    return tf.reshape(variable, [-1])[::every] if every > 1 else variable
+    every = max((variable.shape.num_elements() or 0) // _MAX_IN_HISTOGRAM, 1)
+    if every == 1:
+        return variable
+    while math.gcd(every, int(variable.shape[-1])) > 1:  # Columns of a matrix would be left out.
+        every += 1
+    return tf.reshape(variable, [-1])[::every]
 
 
 def _objectives(model, loss, losses, trained, params):

@@ -126,7 +126,7 @@ def test_a_method_that_arrays_no_longer_have_is_named(tmp_path, capsys, monkeypa
     monkeypatch.setattr(check_source, '_ARRAY_METHODS', {'tostring'})
     lines, _ = said(tmp_path, capsys, OF_1 + 'etree.tostring(root)\nx.copy().tostring()')
     assert lines[-2:] == [
-        f':4: tostring: needs an edit: NumPy {np.__version__} does not have it: tobytes',
+        f':4: tostring: needs an edit: arrays of NumPy {np.__version__} have tobytes',
         '1 place needs an edit, the rest runs with --tf1',
     ]
     assert said(tmp_path, capsys, OF_1 + 'def tostring(self): self.tostring()')[1]

@@ -80,12 +80,14 @@ def test_each_tower_is_on_its_device_and_metrics_see_the_weights_that_the_step_b
     assert [op.inputs[1].op in graphs.ancestors([update]) for op in weights] == [True]
 
 
-def test_histograms_of_many_weights_are_of_evenly_spaced_ones(session, monkeypatch):
+def test_histograms_of_many_weights_are_of_evenly_spaced_ones_of_all_columns(session, monkeypatch):
     monkeypatch.setattr(training_step, '_MAX_IN_HISTOGRAM', 6)
-    few, many = (tf.get_variable(name, initializer=np.arange(count)) for name, count in (('few', 5), ('many', 24)))
+    few, many = (tf.get_variable(name, initializer=np.arange(count)) for name, count in (('few', 5), ('many', 25)))
+    matrix = tf.get_variable('matrix', initializer=np.arange(24).reshape(8, 3))
     session.run(tf.global_variables_initializer())
-    sampled = [values.tolist() for values in session.run([training_step._sample(few), training_step._sample(many)])]
-    assert sampled == [[0, 1, 2, 3, 4], [0, 5, 10, 15, 20]]
+    sampled = [values.tolist() for values in session.run([training_step._sample(each) for each in (few, many, matrix)])]
+    assert sampled == [[0, 1, 2, 3, 4], [0, 4, 8, 12, 16, 20, 24], [0, 4, 8, 12, 16, 20]]
+    assert {value % 3 for value in sampled[2]} == {0, 1, 2}
 
 
 def test_towers_need_inputs_that_can_be_split(session, tmp_path):

@@ -283,7 +283,7 @@ class _Finder(ast.NodeVisitor):
             self._add(node, name, positional=-1 if has_stars else len(node.args), keywords=keywords)
         else:
             if not (node.args or node.keywords) and getattr(node.func, 'attr', '') in _ARRAY_METHODS - self._bound:
-                self._add(node, node.func.attr, cure=f'NumPy {np.__version__} does not have it: tobytes')
+                self._add(node, node.func.attr, cure=f'arrays of NumPy {np.__version__} have tobytes')
             self.visit(node.func)
         for child in (*node.args, *node.keywords):
             self.visit(child)
