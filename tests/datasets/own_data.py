@@ -67,7 +67,9 @@ def parse(module, params, records, mode=EVAL):
 
     The records are a list, or a function that returns a tf.data.Dataset.
     """
-    source = DataSource(module, '', build.HParams({'group_by_length': False, 'dataset': '', **params}, params.metadata))
+    source = DataSource(
+        module, '', build.HParams({**params, 'dataset': '', 'group_by_length': hasattr(module, 'parse')}, params.metadata)
+    )
 
     def parsed():
         found = records() if callable(records) else tf.data.Dataset.from_tensor_slices(records)
