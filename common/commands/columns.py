@@ -22,7 +22,7 @@ def align(rows: Sequence[Sequence[str]], width: int = sys.maxsize) -> list[str]:
     kept = [column for column in zip(*rows) if any(column[1:])]
     columns = [[header.upper(), *cells] for header, *cells in kept]
     widths = [max(map(len, column)) for column in columns]
-    if _sum([min(widths[0], _MIN_WIDTH), *widths[1:-1], min(widths[-1], _MIN_WIDTH)]) > width:
+    if len(columns) > 1 and _sum([min(widths[0], _MIN_WIDTH), *widths[1:-1], min(widths[-1], _MIN_WIDTH)]) > width:
         del columns[-1], widths[-1]
     while _sum(widths) > width and max(widths[0], widths[-1]) > _MIN_WIDTH:
         widths[0 if widths[0] >= widths[-1] else -1] -= 1

@@ -53,7 +53,9 @@ def without_padding(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def cast(name: str, spec: tf.TensorSpec, value: Any) -> np.ndarray:
     """Returns an input as an array of its type; raises ValueError if that changes a number by more than rounding floats."""
     try:
-        array = np.asarray(value, object if spec.dtype == tf.string else None)
+        array = objects = np.asarray(value, object if spec.dtype == tf.string else None)
+        if array.dtype.kind == 'O' and spec.dtype != tf.string:
+            array = np.array(objects.tolist())  # Of a table with columns of several types, for example.
     except ValueError:  # Lists of different lengths.
         raise wrong(name, spec, value) from None
     wanted = np.dtype(spec.dtype.as_numpy_dtype)
@@ -61,10 +63,10 @@ def cast(name: str, spec: tf.TensorSpec, value: Any) -> np.ndarray:
         raise ValueError(f'the input {name} has masked values: fill them, or leave their examples out')
     if spec.dtype == tf.string:
         return encode(name, array)
-    if array.dtype.kind == 'O':
-        objects, array = array, np.array(array.tolist())  # Of a table with columns of several types, for example.
-        if array.dtype.kind in 'biuf' and ((array != objects) & (array == array)).any():  # An integer beside floats.
-            raise wrong(name, spec, objects)
+    if objects.dtype.kind == 'O' and array.dtype.kind in 'biuf' and ((array != objects) & (array == array)).any():
+        raise wrong(name, spec, objects)  # An integer beside floats.
+    if array.dtype.kind == 'O' and any(item is None for item in array.flat):
+        raise ValueError(f'the input {name} is {spec.dtype.name}: None is not a number')
     if array.dtype == wanted:
         return array
     if array.dtype.kind in 'OUSMmc':

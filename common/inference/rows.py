@@ -132,7 +132,10 @@ def _is_single(value, spec):
     if spec.name == PICTURE:
         is_array = isinstance(value, np.ndarray)
         return not isinstance(value, (list, tuple)) and not (is_array and (value.dtype == object or value.ndim > 3))
-    return isinstance(value, (str, bytes, os.PathLike)) or np.ndim(value) == spec.shape.rank - 1
+    try:
+        return isinstance(value, (str, bytes, os.PathLike)) or np.ndim(value) == spec.shape.rank - 1
+    except ValueError:  # A column with lists of different lengths.
+        return False
 
 
 def _columns_of_array(inputs, specs):
@@ -176,9 +179,7 @@ def _convert(name, values, spec, read):
         texts = [_text(name, value) for value in items]
         texts = [read(text) if read and isinstance(text, str) else text for text in texts]
         return encode(name, _objects(texts))
-    array = np.asarray(values)
-    if array.dtype == object and spec.shape.rank and spec.shape.rank > 1:
-        array = _of_lists(name, array, spec)
+    array = _numbers(name, values, spec)
     if spec.dtype.is_floating and spec.shape.rank == 1 and array.dtype.kind not in 'biuf':
         array = np.array([_number(name, value, read) for value in _items(values)], np.float64)
     if spec.shape.rank and array.ndim == spec.shape.rank + 1 and array.shape[-1] == 1:  # A column as [batch, 1].
@@ -189,12 +190,17 @@ def _convert(name, values, spec, read):
     return array
 
 
-def _of_lists(name, column, spec):
-    """Returns a column of lists of numbers, as a DataFrame has them, as one array; None is NaN."""
+def _numbers(name, values, spec):
+    """Returns a column as an array; if it has lists of numbers, as a DataFrame has them, None in them is NaN."""
+    are_lists = spec.shape.rank != 1
     try:
-        return np.array([*column], np.float64 if spec.dtype.is_floating else None)
+        array = np.asarray(values)
+        if array.dtype == object and spec.shape.rank and are_lists:
+            array = np.array([*array], np.float64 if spec.dtype.is_floating else None)
+        return array
     except (TypeError, ValueError):
-        raise ValueError(f'the input {name} must have lists of numbers, all of one length') from None
+        each = 'lists of numbers, all of one length' if are_lists else 'one number in each row'
+        raise ValueError(f'the input {name} must have {each}') from None
 
 
 def _items(values):
@@ -248,6 +254,8 @@ def _text(name, value):
 def _content(name, number, value, read):
     """Returns a picture as the content of an image file."""
     try:
-        return read(pictures.to_file(value)) if read else pictures.to_plain_file(value)
+        if read:
+            return read(value if isinstance(value, bytes) else pictures.to_file(value))
+        return pictures.to_plain_file(value)
     except (pictures.PictureError, images.ImageError) as error:
         raise ValueError(f'the input {name}: picture {number} {error}') from None

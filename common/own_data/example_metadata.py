@@ -175,9 +175,11 @@ def _describe_numbers(trained, label, examples):
     what = f'{examples.source}: the label {label["name"]}'
     if trained.has_no_number:
         raise RunError(f'{what} is NaN or infinite in the split {examples.trained}: correct it')
+    mean = trained.numbers.mean
+    if trained.values.is_exact and len(trained.values) == 1:
+        raise RunError(f'{what} is always {mean:g}: there is nothing to learn')
     if trained.numbers.is_constant or not trained.numbers.is_exact_in_float32:
-        mean = trained.numbers.mean
-        raise RunError(f'{what}: the numbers around {mean:g} are equal, or differ too little for float32: subtract a constant')
+        raise RunError(f'{what}: the numbers around {mean:g} differ too little for float32: subtract a constant')
     return description.describe_target(trained.numbers)
 
 

@@ -22,7 +22,8 @@ from estimator_trainer.common.records import manifest, shards
 from estimator_trainer.common.records.conversion import Conversion
 
 _seen_unwritten: set[str] = set()  # The directories that this process was told are not written.
-_LARGEST_INTEGER, _LARGEST_FLOAT = np.iinfo(np.int64).max, float(np.finfo(np.float32).max)
+_LARGEST_INTEGER = np.iinfo(np.int64).max
+_INFINITE = 2.0**128 - 2.0**103  # The least number that float32 rounds to infinity.
 _BUFFERS, _BUFFER = 1 << 24, 1 << 18  # Bytes read ahead in all files together, and at most in one.
 
 
@@ -59,7 +60,7 @@ def _set(feature, name, value):
         feature.bytes_list.value.append(value)
         return
     if isinstance(value, float):
-        if _LARGEST_FLOAT < abs(value) < math.inf:
+        if _INFINITE <= abs(value) < math.inf:
             raise _too_large(name, value)
         feature.float_list.value.append(value)
         return
@@ -75,7 +76,7 @@ def _set(feature, name, value):
             raise _too_large(name, values.max())
         feature.int64_list.value.extend(values.astype(np.int64).tolist())
     elif values.dtype.kind == 'f':
-        if values.dtype.itemsize > 4 and (larger := values[(np.abs(values) > _LARGEST_FLOAT) & np.isfinite(values)]).size:
+        if values.dtype.itemsize > 4 and (larger := values[(np.abs(values) >= _INFINITE) & np.isfinite(values)]).size:
             raise _too_large(name, larger[0])
         feature.float_list.value.extend(values.tolist())
     else:

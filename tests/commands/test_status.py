@@ -129,6 +129,7 @@ def test_columns_are_aligned_and_names_and_texts_are_cut_to_the_width():
     assert align(rows, 48)[1] == 'output/a  23,000 of 400,000,000'
     rows = [('run', 'step', 'note'), ('output/mnist/alexnet', '1,000 of 2,000', 'x' * 20)]
     assert align(rows, 40)[1] == 'output/mnist/alexnet  1,000 of 2,000'  # A name has the room of a text that is left out.
+    assert align([('run',)], 10) == [] and align([('run',), ('output/abcdefghijklmnop',)], 10) == ['RUN', 'output/...']
 
 
 def test_notes_are_below_their_lines_where_they_do_not_fit():

@@ -441,11 +441,20 @@ def test_floats_that_are_no_classes_are_refused_as_such(labels):
     assert refused(describe, labeled(labels), {'task': 'classification'}).startswith(message)
 
 
-def test_numbers_to_predict_that_float32_cannot_tell_apart_are_refused():
-    for labels, around in (([1.5] * 4, '1.5'), ([1700000000 + i for i in range(1500)], '1.7e+09')):
-        assert f'own: the label label: the numbers around {around} are equal, or differ too' in failed(
-            describe, labeled(labels)
-        )
+def test_numbers_to_predict_that_are_equal_or_that_float32_cannot_tell_apart_are_refused():
+    for labels, message in (
+        ([1.5] * 4, ' is always 1.5: there is nothing to learn'),
+        ([0.0, -0.0], ' is always 0: there is nothing to learn'),
+        (
+            [1700000000 + i for i in range(1500)],
+            ': the numbers around 1.7e+09 differ too little for float32: subtract a constant',
+        ),
+        (
+            [2**53 + i for i in range(1500)],
+            ': the numbers around 9.0072e+15 differ too little for float32: subtract a constant',
+        ),
+    ):
+        assert f'own: the label label{message}' in failed(describe, labeled(labels))
 
 
 def test_texts_that_are_not_utf8_are_named(caplog):

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.digit_list import write
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.formats import images
 from estimator_trainer.common.inference import rows
 from estimator_trainer.datasets import image_list
 from tests.datasets.own_data import Prepared, make_schema, picture, predicted, prepare_raw
@@ -43,6 +44,14 @@ def test_pictures_are_features_beside_columns_and_labels(tmp_path):
     Image.new('L', (9, 9), 7).save(tmp_path / 'list' / '0.png')
     found.prepared_with({})
     assert before < {path.name for path in (tmp_path / 'data').iterdir()}  # Converted anew.
+
+
+def test_the_content_of_a_picture_file_is_decoded_by_pillow_once(tmp_path, monkeypatch):
+    found, decode, decoded = make(tmp_path, ROWS), images.decode, []
+    monkeypatch.setattr(images, 'decode', lambda *args: decoded.append(args) or decode(*args))
+    content, readers = picture(), image_list.cell_readers(found.params)
+    rows.make_batch({'file': [content], 'size': [0]}, image_list.raw_specs(found.params), readers)
+    assert [args[0] for args in decoded] == [content]
 
 
 def test_a_program_and_a_server_give_pictures_of_any_kind_as_files_have_them(tmp_path):

@@ -211,7 +211,7 @@ def test_a_value_that_does_not_fit_the_type_of_its_input_is_refused(trained, tmp
         ('string', ['a', '\ud800'], 'the input string must be text or bytes, not '),
         ('string', [b'a', 5], 'the input string must be text or bytes, not '),
         ('float32', [1j, 1], 'the input float32 must be float32 (None,), not a NumPy array of complex128 (2,)'),
-        ('float32', [None, 1], 'the input float32 must be float32 (None,), not a NumPy array of object (2,)'),
+        ('float32', [None, 1], 'the input float32 is float32: None is not a number'),
         ('float32', np.array([2**53 + 1, 0.5], object), 'the input float32 must be float32 (None,), not a NumPy array of obj'),
         ('float32', np.ma.masked_array([1, 2], [True, False]), 'the input float32 has masked values: fill them, or leave'),
         ('float32', [1], 'have batches of different sizes: [1, 2]'),

@@ -138,6 +138,18 @@ def test_a_column_of_lists_is_an_array():
             rows.make_batch(Table({'a': rows._objects(wrong)}), spec)
 
 
+def test_a_column_of_unequal_lists_or_with_missing_integers_is_named():
+    for dtype in (tf.float32, tf.int64):
+        for wrong in ([[1, 2], [3]], [None, [1, 2]], [[1e39, 2], [3]], [[[1, 2], [3]]]):
+            for size, what in (([2], 'lists of numbers, all of one length'), ([], 'one number in each row')):
+                for inputs in ({'a': wrong}, [{'a': value} for value in wrong]):
+                    with pytest.raises(ValueError, match=f'^the input a must have {what}$'):
+                        rows.make_batch(inputs, {'a': tf.TensorSpec([None, *size], dtype)})
+    for values, size in (([1, None], []), ([[1, None], [2, 3]], [2])):
+        with pytest.raises(ValueError, match='^the input a is int64: None is not a number$'):
+            rows.make_batch({'a': values}, {'a': tf.TensorSpec([None, *size], tf.int64)})
+
+
 def test_messages_about_wide_tables_are_short():
     specs = {f'column {i}': NUMBER for i in range(2000)}
     for inputs in ({'x': 1}, dict.fromkeys([*specs][1:], 1), [[1], [1, 2]], np.zeros([2, 3])):

@@ -66,6 +66,17 @@ def test_an_example_stores_bytes_int64_and_float():
         assert decoded == ({'name': (kind, expected)} if feature.WhichOneof('kind') else {})
 
 
+def test_floats_that_float32_rounds_to_a_finite_number_are_stored():
+    least = 2.0**128 - 2.0**103
+    for value in (3.4028235e38, -np.nextafter(least, 0)):
+        for given in (float(value), [value]):
+            ((_, stored),) = records.decode(records.encode({'x': given})).values()
+            assert [*stored] == [np.float32(value)] and np.isfinite(stored).all()
+    for given in (least, [-least]):
+        with pytest.raises(ValueError, match='x: -?3.40282e.38 is too large'):
+            records.encode({'x': given})
+
+
 def test_the_same_example_has_the_same_bytes_however_others_have_ordered_its_features():
     first, second = (records.encode({name: 1})[2:] for name in 'ab')  # Without the tag and the length of all features.
     both = b'\n' + bytes([len(first) + len(second)])
