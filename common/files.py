@@ -76,7 +76,7 @@ def remove_abandoned(part: str) -> None:
     """
     if is_remote(part) or not _PART.search(part):
         return
-    with contextlib.suppress(FileNotFoundError, BlockingIOError):
+    with contextlib.suppress(FileNotFoundError, BlockingIOError, IsADirectoryError):
         descriptor = os.open(part, os.O_RDWR)
         try:
             if flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, part):
@@ -97,12 +97,11 @@ def _link(source, target):
     part = f'{target}.{uuid.uuid4().hex}.part'
     try:
         os.link(source, part)
+        os.rename(part, target)  # Fails if `remove_abandoned` has deleted it in between.
     except OSError:
         return os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target)
-    try:
-        os.rename(part, target)
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             os.remove(part)  # It remains if it was the same file as the target.
     return True
 
