@@ -206,7 +206,9 @@ def explain(error: BaseException) -> str | None:
     reasons = '|'.join(re.escape(os.strerror(getattr(errno, name))) for name in _FILE_ERRORS.split())
     patterns = (rf'^(?:{{{{.*}}}} )?(.+); ({reasons})(?: \[Op:\w+\])?$', r'^(\S.*) (is (?:not )?a directory)$')
     match = next(filter(None, (re.search(pattern, str(error), re.MULTILINE) for pattern in patterns)), None)
-    return match and f'{_PART.sub("", match[1])}: {match[2]}'
+    if not match or ':' in match[1] and '/' not in match[1]:  # Of a host and its port, or another text.
+        return None
+    return f'{_PART.sub("", match[1])}: {match[2]}'
 
 
 def names_in(directory: str) -> list[str]:
