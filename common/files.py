@@ -76,7 +76,7 @@ def remove_abandoned(part: str) -> None:
     """
     if is_remote(part) or not _PART.search(part):
         return
-    with contextlib.suppress(FileNotFoundError, BlockingIOError):
+    with contextlib.suppress(FileNotFoundError, BlockingIOError, IsADirectoryError):
         descriptor = os.open(part, os.O_RDWR)
         try:
             if flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, part):
@@ -97,12 +97,11 @@ def _link(source, target):
     part = f'{target}.{uuid.uuid4().hex}.part'
     try:
         os.link(source, part)
+        os.rename(part, target)  # Fails if `remove_abandoned` has deleted it in between.
     except OSError:
         return os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target)
-    try:
-        os.rename(part, target)
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             os.remove(part)  # It remains if it was the same file as the target.
     return True
 
@@ -207,7 +206,9 @@ def explain(error: BaseException) -> str | None:
     reasons = '|'.join(re.escape(os.strerror(getattr(errno, name))) for name in _FILE_ERRORS.split())
     patterns = (rf'^(?:{{{{.*}}}} )?(.+); ({reasons})(?: \[Op:\w+\])?$', r'^(\S.*) (is (?:not )?a directory)$')
     match = next(filter(None, (re.search(pattern, str(error), re.MULTILINE) for pattern in patterns)), None)
-    return match and f'{_PART.sub("", match[1])}: {match[2]}'
+    if not match or ':' in match[1] and '/' not in match[1]:  # Of a host and its port, or another text.
+        return None
+    return f'{_PART.sub("", match[1])}: {match[2]}'
 
 
 def names_in(directory: str) -> list[str]:

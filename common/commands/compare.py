@@ -80,7 +80,7 @@ def _write_page(path: str, directory: str, found: Comparison, table: Table) -> s
 
 
 def _write(path, text):
-    part = f'{path}.{uuid.uuid4().hex}.part'
+    part = f'{path}.{uuid.uuid4()}.part'  # A run in this directory deletes those of `files.atomic_path`.
     try:
         with open(part, 'w', encoding='utf-8') as file:
             file.write(text)

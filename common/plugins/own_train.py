@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 import contextlib
 import copy
+import threading
 from typing import Any, Never
 
 from tf_estimator.exact import candidates
@@ -16,6 +17,7 @@ from estimator_trainer.common.plugins.estimator_contract import ModelFunction, w
 
 _Estimator = tf.estimator.Estimator
 _TRAINS = (_Estimator.train, TPUEstimator.train)
+_AT = threading.Lock()  # `at` replaces a method for all threads, such as those of a server.
 
 
 def has_own_train(estimator: Any) -> bool:
@@ -75,7 +77,7 @@ class OwnTrain:
         """Returns the Estimator with which the given one predicts from a checkpoint; without one, the given one."""
         found = [self._estimator]
         if checkpoint:
-            with _replaced('predict', lambda predict, estimator, *arguments, **options: found.append(estimator)):
+            with _AT, _replaced('predict', lambda predict, estimator, *arguments, **options: found.append(estimator)):
                 self._estimator.predict(lambda: None, checkpoint_path=checkpoint)
         return wrap_model_fn(found[-1], self._wrap)
 

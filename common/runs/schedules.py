@@ -132,18 +132,15 @@ def evaluate(experiment: Experiment, checkpoint_path: str | None = None) -> dict
 
     The metrics of splits are added to metrics.csv; those of files, which may be any, are only returned.
     """
-    output_dir = experiment.output_dir
     if not checkpoint_path:
         decision.warn_of_metrics(experiment.params)
-
-        def checked(path):
-            if _is_recorded(experiment, path):
-                read_rows(output_dir)  # A corrupt file fails before the evaluation, which may take long.
-            return evaluate(experiment, path)
-
-        found = chosen_checkpoint.use(output_dir, experiment.options.checkpoint, checked)
+        found = chosen_checkpoint.use(
+            experiment.output_dir, experiment.options.checkpoint, lambda path: evaluate(experiment, path)
+        )
         baselines.warn(found)
         return found
+    if _is_recorded(experiment, checkpoint_path):
+        read_rows(experiment.output_dir)  # A corrupt file fails before the evaluation, which may take long.
     return _record(experiment, checkpoint_path, _measure(experiment, checkpoint_path))
 
 

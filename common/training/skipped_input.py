@@ -17,7 +17,8 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.graphs import ancestors
 
 STARTS = 'starts_of_input'  # A collection: what starts the iterators, once the global step is known.
-_STATELESS = ('IteratorV2', 'IteratorGetNext', 'HashTableV2', 'LookupTableFindV2', 'Assert', 'Print', 'PrintV2')
+_TABLES = ('HashTableV2', 'LookupTableFindV2', 'LookupTableSizeV2')
+_STATELESS = ('IteratorV2', 'IteratorGetNext', *_TABLES, 'Assert', 'Print', 'PrintV2')
 
 
 @contextlib.contextmanager
@@ -42,14 +43,14 @@ def prepare(batch: Any, iterators: Sequence[Any]) -> None:
     """Leaves the start of the iterators to STARTS: the program's may precede the restoring of the global step.
 
     Args:
-      batch: a structure of tensors and None, those of the input_fn.
+      batch: a structure of tensors and constants, such as NumPy arrays, those of the input_fn.
       iterators: those of `skipping`.
 
     Raises:
       UsageError: the batch may depend on something else than the step.
     """
     key = keys.fed_key(tf.get_default_graph())  # Of random ops: a function of the step.
-    tensors = [tensor for tensor in tf.nest.flatten(batch, expand_composites=True) if tensor is not None]
+    tensors = [tensor for tensor in tf.nest.flatten(batch, expand_composites=True) if tf.is_tensor(tensor)]
     of_key = ancestors([] if key is None else [key])
     ops = [op for op in ancestors(tensors) if op not in of_key]
     taken = [op.inputs[0] for op in ops if op.type == 'IteratorGetNext']
@@ -59,12 +60,14 @@ def prepare(batch: Any, iterators: Sequence[Any]) -> None:
         kept.append('tf.data.Iterator')
     if any(sum(op.type == 'IteratorGetNext' for op in resource.consumers()) > 1 for resource in taken):
         kept.append('several get_next()')
+    starts = [iterator.initializer for iterator in iterators]
+    if any(op.type == 'Placeholder' and op not in of_key for op in ancestors(starts)):
+        kept.append('tf.placeholder')
     if kept:
         raise UsageError(
-            f'input_fn() returns tensors of {", ".join(kept)}, of which a task cannot pass over those of earlier steps, which '
-            'excludes a synchronous cluster: return a tf.data.Dataset'
+            f'input_fn() returns tensors that depend on {", ".join(kept)}: a task cannot skip those of earlier steps, so a '
+            'synchronous cluster needs a tf.data.Dataset'
         )
-    starts = [iterator.initializer for iterator in iterators]
     tables = tf.get_collection_ref(tf.GraphKeys.TABLE_INITIALIZERS)
     tables[:] = [op for op in tables if op not in starts]
     for start in starts:

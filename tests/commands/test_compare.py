@@ -1,11 +1,13 @@
 """--schedule=compare prints a table of runs, and writes a page about them."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
+from estimator_trainer.common import files
 from estimator_trainer.common.commands import api, compare
 from estimator_trainer.common.commands.columns import in_blocks
 from estimator_trainer.common.errors import RunError
@@ -58,6 +60,16 @@ def test_the_page_has_the_table_and_curves_and_escapes_what_is_in_the_files(outp
     assert charts[0] == f'loss: loss by step. At their best: {HOSTILE} 1 at step 200; a 2 at step 200.'
     assert len(charts) == 2 and 'img' not in {tag for tag, _ in found.elements}
     assert not list(output.glob('*.part'))
+
+
+def test_a_run_that_starts_meanwhile_does_not_delete_the_page(output, monkeypatch):
+    def replace(part, path, move=os.replace):
+        files.remove_abandoned(part)
+        move(part, path)
+
+    monkeypatch.setattr(os, 'replace', replace)
+    compare.show(f'{output}/*', None)
+    assert (output / 'compare.html').exists()
 
 
 def test_the_page_has_lines_through_hostile_settings(output):

@@ -190,6 +190,8 @@ def test_an_error_of_a_file_is_known_by_the_systems_text_whatever_its_path():
         ('{{function_node __wrapped__Save}} x y; File too large [Op:SaveV2]', 'x y: File too large'),
         ('OOM when allocating a/tensor; Try less', None),
         ('a:1; Connection refused', None),
+        ('a:1; Connection timed out', None),
+        ('Key: image. Shape mismatch; Invalid argument', None),
     ):
         assert files.explain(tf.errors.ResourceExhaustedError(None, None, text)) == expected
 

@@ -1,13 +1,16 @@
 """An Estimator with a `train` of its own, which trains others, each with another graph, from command lines to results."""
 
+import contextlib
 import json
 import textwrap
+from unittest import mock
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import api
+from estimator_trainer.common.plugins import own_train
 from tests import own_module
 from tests.shared import assert_equal, read_weights
 
@@ -114,6 +117,16 @@ def program(tmp_path, monkeypatch):
     """Returns the imported PROGRAM, which --model and --dataset name program."""
     monkeypatch.setattr(tf.estimator.Estimator, '_assert_members_are_not_overridden', staticmethod(lambda self: None))
     return own_module.imported(PROGRAM, 'turns', tmp_path, monkeypatch)
+
+
+def test_one_thread_at_a_time_replaces_a_method_of_all_estimators(tmp_path):
+    def predict(input_fn, checkpoint_path):
+        assert own_train._AT.locked()
+        trained.predict(input_fn, checkpoint_path=checkpoint_path)
+
+    trained = tf.estimator.Estimator(lambda features: None, str(tmp_path))
+    given = own_train.OwnTrain(mock.Mock(predict=predict), '', lambda model_fn: model_fn, contextlib.nullcontext)
+    assert given.at('checkpoint').model_dir == str(tmp_path)
 
 
 def output(weights, iterations):

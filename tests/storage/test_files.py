@@ -112,6 +112,31 @@ def test_the_last_whole_line_of_a_file_is_found_from_its_end(tmp_path, content, 
         assert files.last_line(file) == expected
 
 
+def test_a_copy_is_whole_even_if_a_run_that_starts_meanwhile_deletes_its_temporary_file(tmp_path, monkeypatch):
+    def rename(part, target, move=os.rename):
+        files.remove_abandoned(part)
+        move(part, target)
+
+    (tmp_path / 'source').write_text('whole')
+    monkeypatch.setattr(os, 'rename', rename)
+    files.copy(str(tmp_path / 'source'), str(tmp_path / 'target'))
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {'source': 'whole', 'target': 'whole'}
+
+
+def test_a_directory_that_is_named_like_a_temporary_file_stays(tmp_path):
+    part = tmp_path / f'file.{"0" * 32}.part'
+    part.mkdir()
+    files.remove_abandoned(str(part))
+    assert part.is_dir()
+
+
+class Full(io.FileIO):
+    """A device that is full, which can be truncated."""
+
+    def truncate(self, size=None):
+        return size
+
+
 def test_a_file_that_cannot_be_appended_to_is_named(tmp_path):
     path = tmp_path / 'full'
     files.append(str(path), b'a')
@@ -119,6 +144,9 @@ def test_a_file_that_cannot_be_appended_to_is_named(tmp_path):
     assert path.read_bytes() == b'ab'
     path.unlink()
     path.symlink_to('/dev/full')
-    with pytest.raises(OSError) as raised:
+    with pytest.raises(OSError) as raised:  # A device has no length.
         files.append(str(path), b'c')
-    assert (files.explain(raised.value) or '').startswith(f'{path}: ')
+    assert files.explain(raised.value) == f'{path}: Invalid argument'
+    with Full(path, 'ab') as file, pytest.raises(OSError) as raised:
+        files.write_from(file, str(path), 0, b'c')
+    assert files.explain(raised.value) == f'{path}: No space left on device'

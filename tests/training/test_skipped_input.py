@@ -36,6 +36,11 @@ def constant(params):
     return tf.constant(NUMBERS)
 
 
+def looked_up(params):
+    known = tf.lookup.KeyValueTensorInitializer(NUMBERS[:6], NUMBERS[6:])
+    return tf.lookup.StaticVocabularyTable(known, num_oov_buckets=2).lookup(one_shot(params)[1])
+
+
 def made(input_fn, task, start, steps=2):
     """Returns the batches of a task of some steps."""
     with tf.Graph().as_default() as graph, tf.Session() as session:
@@ -58,7 +63,7 @@ def made(input_fn, task, start, steps=2):
         return found
 
 
-@pytest.mark.parametrize('input_fn', [one_shot, with_initializer, dataset, constant])
+@pytest.mark.parametrize('input_fn', [one_shot, with_initializer, dataset, constant, looked_up])
 def test_each_task_makes_the_batches_of_a_step_whenever_it_begins(input_fn):
     expected = tf.nest.flatten(made(input_fn, 0, 0, 4)[2:])
     found = tf.nest.flatten(made(input_fn, 1, 2))
@@ -84,14 +89,32 @@ def structure(params):
     return iterator.get_next()
 
 
+def fed(params):
+    dataset = tf.data.Dataset.from_tensor_slices(tf.placeholder(tf.int64, [None]))
+    return tf.data.make_initializable_iterator(dataset).get_next()
+
+
 @pytest.mark.parametrize(
     'input_fn, name',
-    [(queue, 'FIFOQueueV2, QueueDequeueManyV2'), (function, 'PyFunc'), (twice, 'several get_next()'), (structure, 'Iterator')],
+    [
+        (queue, 'FIFOQueueV2, QueueDequeueManyV2'),
+        (function, 'PyFunc'),
+        (twice, 'several get_next()'),
+        (structure, 'Iterator'),
+        (fed, 'tf.placeholder'),
+    ],
 )
 def test_tensors_that_may_depend_on_something_else_than_the_step_are_refused(input_fn, name):
     with tf.Graph().as_default():
         message = refused(exact_program.resumed(input_fn, seed=1))
-    assert name in message and message.endswith('excludes a synchronous cluster: return a tf.data.Dataset')
+    assert name in message and message.endswith('a synchronous cluster needs a tf.data.Dataset')
+
+
+def test_values_that_are_no_tensors_are_constants():
+    batch = {'array': NUMBERS, 'number': 3, 'none': None}
+    with tf.Graph().as_default() as graph:
+        assert exact_program.resumed(lambda params: batch, seed=1)() is batch
+        assert not graph.get_collection(skipped_input.STARTS)
 
 
 def test_other_iterators_are_as_ever():
