@@ -69,7 +69,10 @@ def decided(experiment: Experiment, checkpoint: str) -> Experiment:
       UsageError: there are not two classes, or no evaluation of the checkpoint knows the best threshold.
     """
     estimator, threshold = _deciding(experiment, checkpoint)
-    return dataclasses.replace(experiment, estimator=at(estimator, checkpoint), threshold=threshold)
+    estimator = at(estimator, checkpoint)
+    if estimator is experiment.estimator:
+        return experiment
+    return dataclasses.replace(experiment, estimator=estimator, threshold=threshold)
 
 
 def _deciding(experiment, checkpoint):
