@@ -296,7 +296,7 @@ def test_a_program_gives_cells_as_files_have_them():
         {'name': 'area', 'kind': 'numeric', 'style': {'decimal': 'comma', 'affixes': ['m²']}},
         {'name': 'n', 'kind': 'numeric'},
         {'name': 'day', 'kind': 'date', 'order': 'dmy'},
-        {'name': 'city', 'kind': 'categorical', 'vocabulary': ['Rome', '2024-01-01 00:00:00.000', '4.91701234567e+11', 'TRUE']},
+        {'name': 'city', 'kind': 'categorical'},
     ]
     readers = raw_columns.cell_readers(build.HParams({}, {'columns': columns, 'missing': ['none']}))
 
@@ -310,8 +310,6 @@ def test_a_program_gives_cells_as_files_have_them():
         '',
     ]
     assert np.isnan([read('area', 'N/A'), read('n', 'none')]).all()
-    cities = ['Rome', 'Oslo ', '2024-01-01T00:00:00.000000', '2024-01-01', '491701234567.0', 'true']
-    assert [read('city', city) for city in cities] == ['Rome', 'Oslo', *[columns[3]['vocabulary'][i] for i in (1, 1, 2, 3)]]
     for name, cell, what in (('area', '3 kg', 'a number'), ('n', '1,5', 'a number'), ('day', 'soon', 'a date')):
         with pytest.raises(ValueError, match=f"the input {name}: '{cell}' is not {what}"):
             read(name, cell)
