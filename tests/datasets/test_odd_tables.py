@@ -10,7 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.own_data import date_ops, raw_columns
-from estimator_trainer.common.own_data.cells import missing_values, to_days
+from estimator_trainer.common.own_data.cells import facts, missing_numbers, missing_values, to_days
 from estimator_trainer.common.own_data.columns import ColumnProfile, Settings, kind_of
 from estimator_trainer.common.own_data.numbers import Style
 from estimator_trainer.common.own_data.tables import open_rows, open_table
@@ -188,6 +188,26 @@ def test_what_may_be_missing_or_codes_causes_a_warning(prepare, function, warnin
 def test_a_missing_number_is_missing_in_all_its_spellings(prepare, cell, given):
     found, log = prepare(column(lambda i: cell if i % 3 == 0 else i + 0.5), f'missing=[{given}]')
     assert 'far from' not in log and 0.5 < found.metadata['columns'][0]['mean'] < 40
+
+
+@pytest.mark.parametrize(
+    'given, found, others',
+    [
+        ('1e20', ['1e20', '1e+20', '100000000000000000000'], ['1']),
+        ('1e+20', ['1e+20', '1e+20'], ['10']),
+        ('-1e+30', ['-1e+30'], ['1e+30']),
+        ('9.96921e+36', ['9.96921e+36'], []),
+        ('1e3', ['1e3', '1000', '1000.0', '1000.00'], ['100']),
+        ('-999.00', ['-999', '-999.0', '-999.00', '-999.000000'], ['999']),
+        ('-1e-5', ['-1e-5', '-1e-05', '-0.00001'], ['0']),
+        ('007', ['007', '007.0'], ['7', '7.0']),
+    ],
+)
+def test_a_missing_number_is_missing_as_it_is_given_and_as_programs_write_it(given, found, others):
+    texts = missing_values([given])
+    assert {*found} <= {*texts.to_pylist()} and not {*others} & {*texts.to_pylist()}
+    assert missing_numbers(texts) == [float(given)]
+    assert facts([given]) == [texts.to_pylist()] and facts([]) == []
 
 
 def test_a_given_kind_that_no_cell_has_is_refused(tmp_path, prepare):
