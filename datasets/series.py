@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range, listed
-from estimator_trainer.common.own_data import evidence, series_features, series_rows, series_time, series_windows
+from estimator_trainer.common.own_data import cells, evidence, series_features, series_rows, series_time, series_windows
 from estimator_trainer.common.own_data.conversions import convert_once, read_metadata, read_summary
 from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.series_time import Step
@@ -207,7 +207,7 @@ def _check(params):
 
 def _directory(data_dir, params):
     names = ('time', 'target', 'group', 'window', 'horizon', 'season', 'eval_share', 'missing', 'decimal', 'dates')
-    key = fingerprint(params.table_file, [params.table_file], [params[name] for name in names])
+    key = fingerprint(params.table_file, [params.table_file], [*(params[name] for name in names), *cells.facts(params.missing)])
     return os.path.join(data_dir, f'series-{key}')
 
 

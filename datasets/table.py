@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.own_data import (
+    cells,
     evidence,
     example_parser,
     folds,
@@ -193,7 +194,7 @@ def _path(data_dir, params, schema):
     names = ('eval_share', 'min_count', 'max_vocabulary', 'max_bad_share', 'missing', 'decimal', 'dates')
     (target, *others) = names_in(params.target) or ['']
     facts = [schema.content, params.train_split, params.target if others else target, *(params[name] for name in names)]
-    facts += [*tokens.facts(params), *folds.facts(params)]
+    facts += [*tokens.facts(params), *folds.facts(params), *cells.facts(params.missing)]
     files = _files(params)
     facts += ['by class'] if folds.is_by_class(files.files, params.metadata) else []
     if 'image_column' not in params:

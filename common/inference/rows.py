@@ -177,7 +177,7 @@ def _convert(name, values, spec, read):
     if spec.dtype == tf.string:
         items = map(joined, values) if spec.name == TOKENS else _items(values)
         texts = [_text(name, value) for value in items]
-        texts = [read(text) if read and isinstance(text, str) else text for text in texts]
+        texts = [read(text if isinstance(text, str) else text.decode(errors='replace')) for text in texts] if read else texts
         return encode(name, _objects(texts))
     array = _numbers(name, values, spec)
     if spec.dtype.is_floating and spec.shape.rank == 1 and array.dtype.kind not in 'biuf':
@@ -244,9 +244,11 @@ def _text(name, value):
         return value
     if _is_missing(value):
         return ''
+    if isinstance(value, np.datetime64):
+        return str(value).replace('T', ' ')  # As Arrow writes it.
     if isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value).is_integer():
         return str(int(value))  # type: ignore[call-overload]
-    if isinstance(value, (numbers.Number, np.generic, datetime.date, datetime.time)):
+    if isinstance(value, (numbers.Number, np.generic, datetime.date)):
         return str(value)
     raise ValueError(f'the input {name} must be text, not {show(value)}')
 

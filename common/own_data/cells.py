@@ -20,10 +20,22 @@ def missing_values(added: Collection[str] = ()) -> Any:
     return pa.array(sorted(MISSING.union(*(_written(str(text)) for text in added))), pa.string())
 
 
+def facts(added: Collection[str]) -> list[list[str]]:
+    """Returns how the user's texts of missing cells are understood, for the name of a conversion."""
+    return [missing_values(added).to_pylist()] if added else []
+
+
 def _written(text):
-    is_number = re.fullmatch(r'[+-]?[0-9]+(\.[0-9]+)?', text)
-    point = text if '.' in text else f'{text}.'
-    return spellings(text) + [point + '0' * count for count in range(1, _MAX_ZEROS + 1) if is_number]
+    """Returns the spellings of a missing value; of a number, unless it is a code such as 007, those of all programs."""
+    found, number = [text, *spellings(text)], to_number(text)
+    if number is not None and not re.match('[+-]?0[0-9]', text):
+        found += [
+            str(number),
+            pa.scalar(number).cast(pa.string()).as_py(),
+            *([str(int(number))] if number.is_integer() else []),
+        ]
+    points = [shown if '.' in shown else f'{shown}.' for shown in found if re.fullmatch(r'[+-]?[0-9]+(\.[0-9]+)?', shown)]
+    return found + [point + '0' * count for point in points for count in range(1, _MAX_ZEROS + 1)]
 
 
 def is_missing(cells: Any, missing: Any) -> np.ndarray:

@@ -117,7 +117,7 @@ def _converter(column, facts, missing, style):
             return dates.parts(days, name, column['origin'], column['cycles']), np.isnan(days) & ~is_absent
 
         return to_parts
-    texts = examples.Texts(name, stored_text(column, facts, {*missing.to_pylist()}))
+    texts = examples.Texts(name, _stored(column, facts, {*missing.to_pylist()}))
 
     def to_texts(cells):
         entries = texts(cells)
@@ -127,7 +127,7 @@ def _converter(column, facts, missing, style):
     return to_texts
 
 
-def stored_text(column: Feature, facts: Mapping[str, Any], missing: Collection[str]) -> Callable[[str], str | None]:
+def _stored(column, facts, missing):
     """Returns a function from a cell of a column of texts to the text that is stored; None if it is missing, or no class."""
     if column['kind'] == TEXT:  # A missing one has no words.
         return lambda cell: '' if cell in missing else cell

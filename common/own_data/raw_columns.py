@@ -11,7 +11,7 @@ from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.own_data import date_ops, dates, example_parser
 from estimator_trainer.common.own_data.cells import missing_numbers, missing_values
 from estimator_trainer.common.own_data.description import of_kind
-from estimator_trainer.common.own_data.encoding import LEARNED, encoded_features, stored_text, style_of
+from estimator_trainer.common.own_data.encoding import LEARNED, encoded_features, style_of
 from estimator_trainer.common.own_data.moments import without
 from estimator_trainer.common.own_data.numbers import to_number
 from estimator_trainer.common.own_data.schema import DATE, NUMERIC, TEXT
@@ -31,27 +31,20 @@ def cell_readers(params: HParams) -> dict[str, Callable[[str], float | str]]:
     The functions raise ValueError for what is no number, or no date, as the column has them.
     """
     missing = {*missing_values(params.metadata.get('missing', ())).to_pylist()}
-    return {column['name']: _cell_reader(column, params.metadata, missing) for column in _learned(params)}
+    return {column['name']: functools.partial(_read_cell, column, style_of(column), missing) for column in _learned(params)}
 
 
 def _learned(params):
     return [column for column in params.metadata['columns'] if column['kind'] in LEARNED]
 
 
-def _cell_reader(column, facts, missing):
-    if column['kind'] in (NUMERIC, DATE):
-        return functools.partial(_read_cell, column, style_of(column), missing)
-    stored = stored_text(column, facts, missing)
-    return lambda cell: stored(cell.strip()) or ''
-
-
 def _read_cell(column, style, missing, text):
     text, kind = text.strip(), column['kind']
     if text in missing:
         return math.nan if kind == NUMERIC else ''
-    if kind == DATE:
-        if dates.in_order(text, column['order']) is None:
-            raise ValueError(f'the input {column["name"]}: {show(text)} is not a date')
+    if kind == DATE and dates.in_order(text, column['order']) is None:
+        raise ValueError(f'the input {column["name"]}: {show(text)} is not a date')
+    if kind != NUMERIC:
         return text
     number = style.number(text) if style else to_number(text)
     if number is None:

@@ -111,15 +111,20 @@ def column_ids(values: tf.Tensor, vocabularies: Mapping[str, Sequence[str]]) -> 
     Each of a value's spellings has its id, unless it is another value of the vocabulary.
     """
     known = {name: _known(vocabulary, 1) for name, vocabulary in vocabularies.items()}
-    values = _without_decimals(values, [*itertools.chain(*vocabularies.values())])
+    have_integers = [*map(_has_integers, vocabularies.values())]
     if assets.are_written() and len(known) <= _MAX_FILES:
         tables = [lookup_table(ids, 0, name) for name, ids in known.items()]
-        found = tf.stack([table.lookup(values[..., i]) for i, table in enumerate(tables)], axis=-1)
+        cells = [_whole(values[..., i]) if has_integers else values[..., i] for i, has_integers in enumerate(have_integers)]
+        found = tf.stack([table.lookup(texts) for table, texts in zip(tables, cells)], axis=-1)
     else:  # One table for all columns is faster: keys begin with the column's number.
         ids = {f'{i} {value}': number for i, of_one in enumerate(known.values()) for value, number in of_one.items()}
         columns = tf.constant([str(i) for i in range(len(known))])
-        keys = tf.strings.join([tf.broadcast_to(columns, tf.shape(values)), values], ' ')
-        found = lookup_table(ids, 0, 'categories').lookup(keys)
+        table = lookup_table(ids, 0, 'categories')
+        found = table.lookup(tf.strings.join([tf.broadcast_to(columns, tf.shape(values)), values], ' '))
+        if any(have_integers):  # The unknown alone, mostly few, are looked up again: this is fast.
+            places = tf.where(tf.equal(found, 0) & tf.constant(have_integers))
+            keys = tf.strings.join([tf.gather(columns, places[:, -1]), _whole(tf.gather_nd(values, places))], ' ')
+            found = tf.tensor_scatter_nd_update(found, places, table.lookup(keys))
     return tf.cast(found, tf.int32)
 
 
@@ -132,11 +137,14 @@ def _known(vocabulary, first):
     return ids
 
 
-def _without_decimals(values, vocabulary):
-    """Returns 1.00 as 1, as `display` does, if that leads to values of the vocabulary."""
-    has_numbers = any(text.lstrip('+-').isdecimal() for text in vocabulary)
-    has_decimals = any(re.fullmatch(WHOLE, text) for text in vocabulary)  # As tags may have.
-    return values if has_decimals or not has_numbers else tf.strings.regex_replace(values, f'^{WHOLE}$', r'\1')
+def _has_integers(vocabulary):
+    """Whether a vocabulary has integers, none of them with decimals, as tags may have."""
+    return any(text.lstrip('+-').isdecimal() for text in vocabulary) and not any(map(WHOLE.fullmatch, vocabulary))
+
+
+def _whole(values):
+    """Returns 1.00 as 1, as `display` does."""
+    return tf.strings.regex_replace(values, f'^{WHOLE.pattern}$', r'\1')
 
 
 def class_ids(values: tf.Tensor, class_names: Sequence[str], name: str) -> tf.Tensor:
@@ -148,7 +156,7 @@ def class_ids(values: tf.Tensor, class_names: Sequence[str], name: str) -> tf.Te
       name: of the label, for the message.
     """
     ids = _known(class_names, 0)
-    found = lookup_table(ids, -1, name).lookup(_without_decimals(values, class_names))
+    found = lookup_table(ids, -1, name).lookup(_whole(values) if _has_integers(class_names) else values)
     shown = listed(class_names, 5)
     with tf.control_dependencies(
         [tf.debugging.Assert(tf.reduce_all(found >= 0), [f'Key: {name}. Must be one of the classes: {shown}'])]

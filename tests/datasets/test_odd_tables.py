@@ -10,7 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.own_data import date_ops, raw_columns
-from estimator_trainer.common.own_data.cells import missing_values, to_days
+from estimator_trainer.common.own_data.cells import facts, missing_numbers, missing_values, to_days
 from estimator_trainer.common.own_data.columns import ColumnProfile, Settings, kind_of
 from estimator_trainer.common.own_data.numbers import Style
 from estimator_trainer.common.own_data.tables import open_rows, open_table
@@ -190,6 +190,26 @@ def test_a_missing_number_is_missing_in_all_its_spellings(prepare, cell, given):
     assert 'far from' not in log and 0.5 < found.metadata['columns'][0]['mean'] < 40
 
 
+@pytest.mark.parametrize(
+    'given, found, others',
+    [
+        ('1e20', ['1e20', '1e+20', '100000000000000000000'], ['1']),
+        ('1e+20', ['1e+20', '1e+20'], ['10']),
+        ('-1e+30', ['-1e+30'], ['1e+30']),
+        ('9.96921e+36', ['9.96921e+36'], []),
+        ('1e3', ['1e3', '1000', '1000.0', '1000.00'], ['100']),
+        ('-999.00', ['-999', '-999.0', '-999.00', '-999.000000'], ['999']),
+        ('-1e-5', ['-1e-5', '-1e-05', '-0.00001'], ['0']),
+        ('007', ['007', '007.0'], ['7', '7.0']),
+    ],
+)
+def test_a_missing_number_is_missing_as_it_is_given_and_as_programs_write_it(given, found, others):
+    texts = missing_values([given])
+    assert {*found} <= {*texts.to_pylist()} and not {*others} & {*texts.to_pylist()}
+    assert missing_numbers(texts) == [float(given)]
+    assert facts([given]) == [texts.to_pylist()] and facts([]) == []
+
+
 def test_a_given_kind_that_no_cell_has_is_refused(tmp_path, prepare):
     schema = make_schema(tmp_path, columns={'x': 'date'})
     for function, shown in ((lambda i: 'abc'[i % 3], "'b' in line 3"), (lambda i: i, 'numbers')):
@@ -296,7 +316,7 @@ def test_a_program_gives_cells_as_files_have_them():
         {'name': 'area', 'kind': 'numeric', 'style': {'decimal': 'comma', 'affixes': ['m²']}},
         {'name': 'n', 'kind': 'numeric'},
         {'name': 'day', 'kind': 'date', 'order': 'dmy'},
-        {'name': 'city', 'kind': 'categorical', 'vocabulary': ['Rome', '2024-01-01 00:00:00.000', '4.91701234567e+11', 'TRUE']},
+        {'name': 'city', 'kind': 'categorical'},
     ]
     readers = raw_columns.cell_readers(build.HParams({}, {'columns': columns, 'missing': ['none']}))
 
@@ -310,8 +330,6 @@ def test_a_program_gives_cells_as_files_have_them():
         '',
     ]
     assert np.isnan([read('area', 'N/A'), read('n', 'none')]).all()
-    cities = ['Rome', 'Oslo ', '2024-01-01T00:00:00.000000', '2024-01-01', '491701234567.0', 'true']
-    assert [read('city', city) for city in cities] == ['Rome', 'Oslo', *[columns[3]['vocabulary'][i] for i in (1, 1, 2, 3)]]
     for name, cell, what in (('area', '3 kg', 'a number'), ('n', '1,5', 'a number'), ('day', 'soon', 'a date')):
         with pytest.raises(ValueError, match=f"the input {name}: '{cell}' is not {what}"):
             read(name, cell)

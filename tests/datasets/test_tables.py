@@ -819,9 +819,10 @@ def test_names_are_the_same_in_both_forms_of_unicode_and_zero_is_one_value(tmp_p
     write(tmp_path / 'new.csv', 'Gro\u0308\u00dfe,x', [('-0.0', 3), ('1.0', 4)])
     (_, labels), errors = found.read_labeled(tmp_path / 'new.csv')
     assert labels['label'].tolist() == [0, 1] and not errors
-    ids = column_ids(tf.constant([['-0'], ['-0.0'], ['0.0'], ['-1']]), {'a': ['1', '0']})
+    values = tf.constant([['1', '-0'], ['1.00', '-0.0'], ['1.0', '0.0'], ['1.000', '0.00'], ['', '-1']])
+    ids = column_ids(values, {'tag': ['1', '1.00'], 'a': ['1', '0']})
     session.run(tf.tables_initializer())
-    assert session.run(ids).tolist() == [[2], [2], [2], [0]]
+    assert session.run(ids).tolist() == [[1, 2], [2, 2], [1, 2], [0, 2], [0, 0]]
 
 
 def test_the_summary_counts_a_class_in_all_of_its_spellings_and_names_constants(tmp_path, prepared):

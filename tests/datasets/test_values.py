@@ -22,22 +22,6 @@ def test_spellings_of_one_value_have_one_key(one, other):
 
 
 @pytest.mark.parametrize(
-    'spellings',
-    [
-        ['2024-01-01', '2024-01-01 00:00:00', '2024-01-01T00:00:00.000000000'],
-        ['2024-01-01 10:00:00.5', '2024-01-01T10:00:00.500000', '2024-01-01 10:00:00.500000000'],
-        ['2024-01-01 00:00:00+00:00', '2024-01-01 00:00:00.000000+0000', '2024-01-01T00:00:00Z'],
-        ['01:02:03', '01:02:03.000'],
-        ['491701234567', '4.91701234567e+11', '491701234567.0'],
-        ['10000000000000000', '1e+16'],
-        ['0.00001', '1e-05', '1e-5'],
-    ],
-)
-def test_times_and_floats_of_pandas_arrow_and_numpy_are_one_value(spellings):
-    assert len({key(text) for text in spellings}) == 1
-
-
-@pytest.mark.parametrize(
     'one, other',
     [
         ('001', '1'),
@@ -46,8 +30,10 @@ def test_times_and_floats_of_pandas_arrow_and_numpy_are_one_value(spellings):
         ('truely', 'TRUELY'),
         ('1.5', '1'),
         ('1e5', '100000'),
-        ('0.0001', '0.00010'),
-        ('10:00:00', '10:00:00Z'),
+        ('1e+05', '100000'),
+        ('0.00001', '1e-05'),
+        ('10:00:00', '10:00:00.000'),
+        ('2024-01-01T00:00:00', '2024-01-01 00:00:00'),
     ],
 )
 def test_different_values_have_different_keys(one, other):
@@ -56,4 +42,5 @@ def test_different_values_have_different_keys(one, other):
 
 
 def test_values_are_shown_as_written():
-    assert [display(text) for text in ('001', 'TRUE', '3.0', '-2.00', '1E2')] == ['001', 'TRUE', '3', '-2', '1E2']
+    texts = ('001', 'TRUE', '3.0', '-2.00', '1E2', '4.9e+11')
+    assert [display(text) for text in texts] == ['001', 'TRUE', '3', '-2', '1E2', '4.9e+11']

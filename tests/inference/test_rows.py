@@ -1,7 +1,6 @@
 """Rows and pictures of a Python program, of any form, become one batch of raw inputs."""
 
 import collections
-import datetime
 import decimal
 import re
 import types
@@ -94,9 +93,23 @@ def test_a_single_row_and_the_values_of_an_only_input_need_no_batch():
 
 def test_numbers_are_written_as_a_table_has_them_and_texts_read_as_numbers():
     values = [True, np.bool_(False), 10115.0, np.float32(0.1), 0.5, np.int64(7), decimal.Decimal('1.50'), float('nan'), b'a']
-    values.append(datetime.time(1, 2, 3))
+    values += [np.datetime64('2024-01-01T10:00:00.000'), np.datetime64('2024-01-01')]
     batch, _ = rows.make_batch({'a': values}, {'a': TEXT})
-    assert batch['a'].tolist() == [b'True', b'False', b'10115', b'0.1', b'0.5', b'7', b'1.50', b'', b'a', b'01:02:03']
+    assert batch['a'].tolist() == [
+        b'True',
+        b'False',
+        b'10115',
+        b'0.1',
+        b'0.5',
+        b'7',
+        b'1.50',
+        b'',
+        b'a',
+        b'2024-01-01 10:00:00.000',
+        b'2024-01-01',
+    ]
+    batch, _ = rows.make_batch({'a': [b'A', b'\xff']}, {'a': TEXT}, {'a': str.lower})
+    assert batch['a'].tolist() == [b'a', '\ufffd'.encode()]
     batch, _ = rows.make_batch({'a': ['1.5', ' 2 ', '', 'nan', b'1e3', True, None, decimal.Decimal(4)]}, {'a': NUMBER})
     np.testing.assert_array_equal(batch['a'], [1.5, 2, np.nan, np.nan, 1000, 1, np.nan, 4])
 
