@@ -21,6 +21,7 @@ from estimator_trainer.common.plugins import dataset_contract, model_contract
 from estimator_trainer.common.plugins.estimator_contract import named
 from estimator_trainer.common.training import (
     augmentation,
+    filter_gradients,
     learning_rate,
     moving_average,
     observed,
@@ -91,7 +92,8 @@ class ModelFn:
         if self.devices:
             dataset_contract.check_divisible(features, labels, params)
         with starting_from(self.training.vectors if mode == ModeKeys.TRAIN else None, self.training.given):
-            built = build_networks(self.model, self.devices, features, labels, mode, params)
+            with filter_gradients.faster(self.training.options.precision):
+                built = build_networks(self.model, self.devices, features, labels, mode, params)
         predictions, losses, example_loss, networks, moved = built
         labels = Labels({**labels, **moved})
         with tf.name_scope('metrics'), self.training.task.local() if mode == ModeKeys.TRAIN else contextlib.nullcontext():
