@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+import estimator_trainer  # noqa: F401 - before TensorFlow, which it makes use oneDNN.
 from tests import forked
 from tests.slurm import slurm  # noqa: F401 - a fixture.
 
