@@ -114,7 +114,9 @@ def test_a_server_that_never_answers_or_cannot_be_reached_is_named_and_a_path_th
     with socket.create_server(('127.0.0.1', 0)) as listener:
         url = f'http://127.0.0.1:{listener.getsockname()[1]}/file.bin'
         assert 'the server did not answer for 0.2 seconds' in refusal(url, path)
-    assert 'Connection refused' in refusal(url, path)
+    with socket.socket() as unused:
+        unused.bind(('127.0.0.1', 0))
+        assert 'Connection refused' in refusal(f'http://127.0.0.1:{unused.getsockname()[1]}/file.bin', path)
     assert 'cannot be downloaded: ' in refusal('http://no-such-host.invalid/file.bin', path)
     shutil.rmtree(path.parent)
     path.parent.write_text('')
