@@ -189,7 +189,7 @@ def test_a_cluster_that_loses_a_task_restarts_and_ends_with_the_same_result(run,
     assert 'Saving dict for global step 50' in logged(expected, 'worker-0')
     assert 'loss = ' not in logged(expected, 'worker-1')
 
-    monkeypatch.setenv('TINY_SECONDS', '0.1')
+    monkeypatch.setenv('TINY_SECONDS', '1')
     threading.Thread(target=kill, daemon=True).start()
     code, result, err = run(*flags, '--local_cluster=worker:2', '--restarts=1', output_dir=found)
     assert code == 0 and result == json.loads((expected / 'results.json').read_text()), err
