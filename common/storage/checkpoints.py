@@ -93,7 +93,9 @@ def recover(output_dir: str) -> None:
     if path and _latest_by_state(output_dir) != path:
         tf.logging.warning('Resuming from %s.', path)
         known = [*_indexed(output_dir).values()]
-        tf.train.update_checkpoint_state(output_dir, path, known[: known.index(path) + 1])
+        count = known.index(path) + 1
+        # The Saver deletes the first ones first: those that are damaged.
+        tf.train.update_checkpoint_state(output_dir, path, [*known[count:], *known[:count]])
 
 
 def _latest_by_state(output_dir):
