@@ -228,7 +228,8 @@ class EstimatorFn:
         made = self.training.make_spec(step, self.params, config)
         if (own := spec.scaffold.local_init_op) is not None:  # It knows the program's variables only.
             others = [variable for variable in tf.local_variables() if variable.op.name not in of_program]
-            spec.scaffold._local_init_op = tf.group(own, tf.variables_initializer(others))
+            tables = [tf.tables_initializer()] if self.devices else []  # It is the first tower's, and knows no others' tables.
+            spec.scaffold._local_init_op = tf.group(own, tf.variables_initializer(others), *tables)
         return made
 
     def _with_outputs(self, spec):
