@@ -27,6 +27,11 @@ def has_bfloat16(path: str = _CPUINFO) -> bool:
     return not flags(path).isdisjoint({'avx512_bf16', 'amx_bf16'})
 
 
+def has_amx(path: str = _CPUINFO) -> bool:
+    """Whether the processor multiplies matrices of bfloat16 in tiles, by AMX; False if that is unknown."""
+    return 'amx_bf16' in flags(path)
+
+
 def _find(key, path):
     """Returns what Linux says of the first core; '' where that is unknown."""
     try:

@@ -83,7 +83,7 @@ class Training:
       has_input_fn: whether the dataset's `input_fn` makes the batches, which may end, and have another size than batch_size.
       on_metrics: see TrainingSummaries.
       status, times: likewise.
-      given: see `hparams.origins`.
+      given: see `build.origins`.
       vectors: of words, with which the training starts; see `words.starting_from`.
       modules: the model and dataset modules.
       plain_input_fn: makes the training batches, all examples of each, without keeping them in memory; None if `input_fn` does.
