@@ -58,6 +58,7 @@ _MODULES = {
 }
 
 importlib.import_module(f'{__name__}.common.import_names').install(CHECKOUT)
+importlib.import_module(f'{__name__}.common.processor').use_onednn()
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ import os
 
 os.environ['OPENBLAS_NUM_THREADS'] = '1'  # NumPy would start threads, which a fork does not have.
 
+import estimator_trainer  # noqa: F401 - before TensorFlow, which it makes use oneDNN
 import tf_estimator  # noqa: F401 - before TensorFlow
 
 import numpy.random  # noqa: F401 - NumPy imports it when it is first used.

@@ -4,6 +4,7 @@ import csv
 import functools
 import re
 
+import estimator_trainer  # noqa: F401 - before TensorFlow, which it makes use oneDNN
 import tf_estimator  # noqa: F401 - before TensorFlow
 
 import numpy as np

@@ -2,11 +2,12 @@
 
 import contextlib
 import math
+import os
 
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.processor import has_bfloat16
+from estimator_trainer.common.processor import has_bfloat16, use_onednn
 from estimator_trainer.common.products import largest_product
 from estimator_trainer.common.training.parallelism import Parallelism, choose
 
@@ -95,3 +96,13 @@ def test_instructions_for_bfloat16_are_found_in_what_linux_says_of_the_processor
         path.write_text(f'processor : 0\nflags\t\t: fpu {flags}\nbugs : amx_bf16x\n')
         assert has_bfloat16(str(path)) == expected
     assert not has_bfloat16(str(tmp_path / 'none'))
+
+
+def test_tensorflow_computes_with_onednn_on_processors_with_avx2_unless_the_environment_says_otherwise(tmp_path, monkeypatch):
+    for found, given, expected in (('avx2', None, '1'), ('avx2 avx512f', '0', '0'), ('avx', None, None)):
+        (tmp_path / 'cpuinfo').write_text(f'flags : fpu {found}\n')
+        monkeypatch.delenv('TF_ENABLE_ONEDNN_OPTS', raising=False)
+        if given:
+            monkeypatch.setenv('TF_ENABLE_ONEDNN_OPTS', given)
+        use_onednn(str(tmp_path / 'cpuinfo'))
+        assert os.environ.get('TF_ENABLE_ONEDNN_OPTS') == expected
