@@ -1,4 +1,4 @@
-"""TensorFlow graphs: searches, and functions exempt from AutoGraph."""
+"""TensorFlow graphs: searches, the global step, and functions exempt from AutoGraph."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import functools
@@ -13,6 +13,11 @@ plain = tf.autograph.experimental.do_not_convert
 RESOURCE_CHANGES = ('Assign', 'ResourceApply', 'ResourceScatter', 'ResourceSparseApply', 'ResourceStridedSliceAssign')
 _CHANGES = (*RESOURCE_CHANGES, 'Apply', 'Scatter', 'SparseApply', 'StridedSliceAssign')
 _NO_CHANGES = ('ScatterNd', 'ScatterNdNonAliasingAdd')  # They make a tensor.
+
+
+def global_step(session: tf.Session) -> int:
+    """Returns the global step of a session."""
+    return int(session.run(tf.train.get_global_step(session.graph)))
 
 
 def changes_variable(op_type: str) -> bool:

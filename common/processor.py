@@ -27,6 +27,11 @@ def has_bfloat16(path: str = _CPUINFO) -> bool:
     return not flags(path).isdisjoint({'avx512_bf16', 'amx_bf16'})
 
 
+def has_amx(path: str = _CPUINFO) -> bool:
+    """Whether the processor multiplies matrices of bfloat16 in tiles, by AMX; False if that is unknown."""
+    return 'amx_bf16' in flags(path)
+
+
 def use_onednn(path: str = _CPUINFO) -> None:
     """Lets TensorFlow compute with oneDNN on processors with AVX2, too; to be called before TensorFlow is imported.
 

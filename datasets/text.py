@@ -4,9 +4,10 @@
 splits: train.txt, eval.txt ... Tokens are lower-case words, with the vocabulary of the training data, parts of them, or bytes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import functools
 from typing import Any
+import unicodedata
 
 import tensorflow.compat.v1 as tf
 
@@ -97,6 +98,11 @@ def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
 def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Returns {'text': int32 [batch, length]}, the ids of the tokens of texts, padded with 0."""
     return example_parser.from_raw(params, {'text': tf.strings.strip(raw['text'])}, _FEATURES)
+
+
+def cell_readers(params: HParams) -> dict[str, Callable[[str], str]]:
+    """Returns {'text': function that makes a text of a program what it is in a file}: bytes and unknown words depend on it."""
+    return {'text': lambda text: unicodedata.normalize('NFC', text).strip()}
 
 
 def by_column(params: HParams, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

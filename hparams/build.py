@@ -1,6 +1,6 @@
 """Read-only hyper-parameters: merged from layers, parsed from text, and saved."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 import types
 from typing import Any
 
@@ -12,7 +12,7 @@ from estimator_trainer.hparams import merge
 from estimator_trainer.hparams.defaults import DEFAULTS, RENAMED
 from estimator_trainer.hparams.merge import add_text, apply, expanded, of_modules
 from estimator_trainer.hparams.sets import available_sets, missing_set, set_path
-from estimator_trainer.hparams.text import nearest
+from estimator_trainer.hparams.text import nearest, parse
 
 HISTORY = 'override_history'  # In an hparams.json; see hparams/overrides.py.
 
@@ -212,6 +212,26 @@ def _check_same_plugins(name, values, changes):
     for key in ('model', 'dataset'):
         if changes.get(key, values[key]) != values[key]:
             raise UsageError(f'--hparams_set={name} is for --{key}={changes[key]}, not {values[key]}')
+
+
+def origins(params: HParams, set_name: str, text: str, given: Iterable[str], overrides: str) -> dict[str, str]:
+    """Returns {name: '--hparams_set=SET', '--hparams' or '--override_hparams'} of the hyper-parameters that a user gave.
+
+    The hparams.json of a run, or of a sweep, gives none: it has all values.
+
+    Args:
+      params: all of them.
+      set_name: of a set that is merged, also by default; '' for none.
+      text: of --hparams.
+      given: names beside those in `text`.
+      overrides: of --override_hparams.
+    """
+    of_set = load_set(set_name, params) if set_name else {}
+    return {
+        **({} if 'model' in of_set else dict.fromkeys(of_set, f'--hparams_set={set_name}')),
+        **dict.fromkeys([*parse(text), *given], '--hparams'),
+        **dict.fromkeys(parse(overrides, '--override_hparams'), '--override_hparams'),
+    }
 
 
 def save(params: Mapping[str, Any], path: str) -> None:

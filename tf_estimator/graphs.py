@@ -5,6 +5,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+# Stateful ops that only read: their tables never change, once constants or a checkpoint have set them.
+TABLE_OPS = ('HashTableV2', 'LookupTableFindV2', 'LookupTableSizeV2')
+
 
 def reached(starts: Iterable[tf.Tensor | tf.Operation], ends: Collection[tf.Tensor] = ()) -> set[Any]:
     """Returns the ops that tensors or ops depend on, with these ops; it does not look beyond the tensors `ends`."""

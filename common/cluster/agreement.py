@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.task import RESTART
 from estimator_trainer.common.errors import RunError, listed
-from estimator_trainer.common.graphs import ancestors
+from estimator_trainer.common.graphs import ancestors, global_step
 from estimator_trainer.common.stop import StopOnSignal
 
 _CAUSES = 'check the memory, processor and software of the hosts, and who can connect to the ports'
@@ -123,7 +123,6 @@ class CompareWeights(tf.train.SessionRunHook):
         self._sums = task.collectives.gather(checksums([*self._batches, *variables]), is_watched=True)
 
     def begin(self):
-        self._global_step = tf.train.get_global_step()
         self._compared = None
 
     def before_run(self, run_context):
@@ -135,7 +134,7 @@ class CompareWeights(tf.train.SessionRunHook):
             self._compare(run_context.session, self._step)
 
     def end(self, session):
-        step = int(session.run(self._global_step))
+        step = global_step(session)
         if step != self._compared:
             self._compare(session, step)
 

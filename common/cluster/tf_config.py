@@ -123,7 +123,7 @@ def _parse(text):
     task = value.get('task', {})
     if not isinstance(task, dict) or not isinstance(task.get('type', ''), str):
         raise UsageError(f'TF_CONFIG: its task is not an object of a type and an index: {_FIX}')
-    if isinstance(task.get('index'), bool) or not str(task.get('index', 0)).isdecimal():
+    if isinstance(task.get('index'), bool) or not re.fullmatch('[0-9]{1,99}', str(task.get('index', 0))):
         raise UsageError(f"TF_CONFIG: its task's index {json.dumps(task['index'])} is not an integer from 0: {_FIX}")
     job, index = task.get('type', ''), int(task.get('index', 0))
     job = _OLD_NAMES.get(job, job)
@@ -159,7 +159,7 @@ def _addresses(cluster):
         raise UsageError(f'TF_CONFIG: its cluster has parameter servers, ps, and no chief or worker: {_FIX}')
     known = [address for hosts in addresses.values() for address in hosts]
     for address in known:
-        port = re.fullmatch(r'(?:\[[^\[\]\s]+\]|[^\s:\[\]]+):(\d{1,5})', address)
+        port = re.fullmatch(r'(?:\[[^\[\]\s]+\]|[^\s:\[\]]+):([0-9]{1,5})', address)
         if not port or not 0 < int(port[1]) < 2**16:
             scheme, separator, rest = address.rpartition('://')
             example = '[::1]:2222' if rest.count(':') > 1 else 'host:2222'

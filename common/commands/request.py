@@ -37,7 +37,6 @@ from estimator_trainer.common.storage import run_dir, run_files
 from estimator_trainer.common.training import augmentation
 from estimator_trainer.common.training.model_fn import check_hparams
 from estimator_trainer.hparams import build, overrides
-from estimator_trainer.hparams.origins import origins
 from estimator_trainer.hparams.text import parse
 
 
@@ -147,7 +146,7 @@ def prepare(FLAGS: flags.FlagValues, objects: Objects, stop: StopOnSignal, local
     logger_modules.check_modules(FLAGS.loggers)
     model, dataset, params = load(FLAGS, objects, saved)
     name = FLAGS.hparams_set if saved else build.find_set(FLAGS.model, FLAGS.dataset, FLAGS.hparams_set)
-    given = origins(params, name, FLAGS.hparams, objects.hparams, FLAGS.override_hparams)
+    given = build.origins(params, name, FLAGS.hparams, objects.hparams, FLAGS.override_hparams)
     if saved:
         saved_run.warn_of_code(saved, params, given)
     kept = {name: FLAGS[name].value for name in names_with(Trait.KEPT)}

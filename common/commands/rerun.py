@@ -26,7 +26,7 @@ from estimator_trainer.common.replay.recorder import record
 from estimator_trainer.common.runs import made_by, saved_dataset, saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.stop import StopOnSignal
-from estimator_trainer.common.storage import provenance, run_dir
+from estimator_trainer.common.storage import checkpoints, provenance, run_dir
 
 _NONE = request.Objects()
 _PERIODS = ('save_checkpoints_steps', 'eval_every_steps', 'keep_checkpoint_every')
@@ -163,7 +163,7 @@ class Rerun:
 
     def checkpoint(self) -> str:
         """Returns the path of the checkpoint of the step reached, without suffix."""
-        return os.path.join(self.directory, f'model.ckpt-{self.step}')
+        return checkpoints.path_of(self.directory, self.step)
 
     @property
     def _then(self):
@@ -207,7 +207,7 @@ class Rerun:
 @contextlib.contextmanager
 def rerun(
     output_dir: str,
-    before: int,
+    before: int | None,
     stop: StopOnSignal,
     data_dir: str | None = None,
     objects: request.Objects = _NONE,
@@ -217,6 +217,7 @@ def rerun(
     """Yields the Rerun of a run from its newest intact checkpoint before a step.
 
     Args:
+      before: the step; None to train from the initialization, or the warm start.
       data_dir: where its data is now, if it was moved.
       objects: the model and dataset of a run that a Python program has made of objects.
       checkpoint_path: another checkpoint to go on from, without suffix.
@@ -226,11 +227,12 @@ def rerun(
       UsageError: there is no such checkpoint, or the run has no record of its flags.
       CheckpointGone: the given checkpoint was deleted meanwhile.
     """
-    _check(output_dir)
-    _check_data_dir(output_dir, data_dir)
+    _check(output_dir, data_dir)
     with contextlib.ExitStack() as cleanup:
         while True:
-            directory = cleanup.enter_context(workplace.temporary(output_dir))
+            directory, step = cleanup.enter_context(workplace.temporary(output_dir)), 0
+            if before is None:
+                break
             path = checkpoint_path or run_copy.checkpoint_before(output_dir, before)
             try:
                 step = run_copy.copy(output_dir, path, directory)
@@ -241,19 +243,8 @@ def rerun(
         yield Rerun(output_dir, directory, step, stop, data_dir, objects, records)
 
 
-@contextlib.contextmanager
-def rerun_from_start(
-    output_dir: str, stop: StopOnSignal, data_dir: str | None = None, objects: request.Objects = _NONE
-) -> Iterator[Rerun]:
-    """Yields the Rerun of a run from its initialization, or its warm start, without a record; otherwise as `rerun`."""
-    _check(output_dir)
-    _check_data_dir(output_dir, data_dir)
-    with workplace.temporary(output_dir) as directory:
-        yield Rerun(output_dir, directory, 0, stop, data_dir, objects, records=False)
-
-
-def _check(output_dir):
-    """Raises UsageError if a run cannot be trained again."""
+def _check(output_dir, data_dir):
+    """Raises UsageError if a run cannot be trained again, RunError if its data is gone: it would be prepared elsewhere."""
     kept = saved_flags.load(output_dir)
     if not kept or not tf.io.gfile.exists(run_dir.hparams_path(output_dir)):
         raise UsageError(
@@ -267,6 +258,9 @@ def _check(output_dir):
             f'--output_dir={output_dir}: was trained with --precision=float16, which needs a GPU: train its steps again where '
             'there is one'
         )
+    saved = saved_dataset.load(output_dir)
+    if not data_dir and saved and saved.sha256 and saved.data_dir and not tf.io.gfile.isdir(saved.data_dir):
+        raise RunError(f'{saved.data_dir}: the data of this run is gone: restore it, or name where it is now by --data_dir')
 
 
 def _values(kept, then):
@@ -282,10 +276,3 @@ def _values(kept, then):
         for name in (*names_with(Trait.CHANGES_RESULT), *made_by.THREADS, 'num_towers')
         if name in flags_then
     }
-
-
-def _check_data_dir(output_dir: str, data_dir: str | None) -> None:
-    """Raises RunError if the data of a run is gone: it would be prepared again, in another directory."""
-    saved = saved_dataset.load(output_dir)
-    if not data_dir and saved and saved.sha256 and saved.data_dir and not tf.io.gfile.isdir(saved.data_dir):
-        raise RunError(f'{saved.data_dir}: the data of this run is gone: restore it, or name where it is now by --data_dir')

@@ -2,20 +2,19 @@
 
 import contextlib
 import dataclasses
-import os
 from typing import Any
 
 from absl import flags as absl_flags
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import flags, request
-from estimator_trainer.common.commands.rerun import rerun, rerun_from_start
+from estimator_trainer.common.commands.rerun import rerun
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference.evaluated_input import aside
 from estimator_trainer.common.replay import exported, input_state, proof
 from estimator_trainer.common.runs import made_by
 from estimator_trainer.common.stop import StopOnSignal
-from estimator_trainer.common.storage import provenance
+from estimator_trainer.common.storage import checkpoints, provenance
 from estimator_trainer.common.storage.provenance import Record
 from estimator_trainer.common.training import exact_program
 from estimator_trainer.common.training.reproducibility import warn_of_random_ops
@@ -119,7 +118,7 @@ def _train_again(verified, start, end, stop, data_dir, objects):
     with _trained(verified, path, end, stop, data_dir, objects) as directory:
         again = provenance.record_of(provenance.read(directory))
         pairs = [(line['made_by'], provenance.made_by(again, max(line['step'], start))) for line in lines]
-        differing = proof.compare(recorded, os.path.join(directory, f'model.ckpt-{end}'))
+        differing = proof.compare(recorded, checkpoints.path_of(directory, end))
     text, largest = _judge(recorded, (start, end), differing, pairs)
     return {'steps': [start, end], 'text': text, 'largest_difference': largest}
 
@@ -127,12 +126,7 @@ def _train_again(verified, start, end, stop, data_dir, objects):
 @contextlib.contextmanager
 def _trained(verified, path, end, stop, data_dir, objects):
     """Yields the directory of a Rerun up to a step, from a checkpoint, or from the initialization if that is None."""
-    arguments: dict[str, Any] = {'stop': stop, 'data_dir': data_dir, 'objects': objects}
-    with (
-        rerun(verified.output_dir, end, checkpoint_path=path, **arguments)
-        if path
-        else rerun_from_start(verified.output_dir, **arguments)
-    ) as again:
+    with rerun(verified.output_dir, end if path else None, stop, data_dir, objects, path) as again:
         if not again.train(end):
             raise RunError(f'{verified.kept[end]}: training the steps before it again gives a loss that is not finite')
         _compare_input(verified, again, end)

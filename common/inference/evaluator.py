@@ -17,7 +17,7 @@ from estimator_trainer.common.inference.evaluated_input import open_input
 from estimator_trainer.common.memory_check import check_fits
 from estimator_trainer.common.plugins.estimator_contract import named
 from estimator_trainer.common.records.elements import INFINITE
-from estimator_trainer.common.storage.event_files import events_dir
+from estimator_trainer.common.storage.event_files import events_dir, flush
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
 
 ModeKeys = tf.estimator.ModeKeys
@@ -197,4 +197,4 @@ class Evaluator:
                 summary.value.add(tag=name, simple_value=value)
         writer = tf.summary.FileWriterCache.get(self.events_dir)
         writer.add_summary(summary, step)
-        writer.flush()
+        flush(writer)

@@ -1,6 +1,6 @@
 """The files of --input: a stream of images or records, and the ops that convert them to features."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import fnmatch
 import os
 from typing import Any, NamedTuple
@@ -56,15 +56,7 @@ def open_files(source: DataSource, pattern: str) -> InputFiles:
             lambda batch: source.module.image_features(params, batch),
         )
     specs = get_specs(source)
-    is_serialized = _is_serialized(specs)
-    read: Callable[[str], Iterable[Entry]]
-    if source.reads_input():
-        read, patterns = lambda path: source.module.read_input(path, params), _patterns(source)
-    elif is_serialized and all(_is_records(path) or tf.io.gfile.isdir(path) for path in paths):
-        read, patterns = _records, (_RECORDS,)
-    else:
-        kinds = ' other than *.tfrecord' if is_serialized else ''
-        raise UsageError(f'--input={pattern}: --dataset={params.dataset} takes no files{kinds}: it has no read_input()')
+    read, patterns = _reader(source, 'read_input', pattern, paths)
     return InputFiles(
         _entries(paths, patterns, read), specs.records, lambda records: parse_records(source, specs.features, records)
     )
@@ -79,15 +71,22 @@ def open_labeled(source: DataSource, pattern: str) -> Callable[[], Iterator[Entr
     Raises:
       UsageError: there are no files, or the dataset does not take any.
     """
-    paths, params = _find(pattern), source.params
-    if source.reads_labeled():
-        return lambda: _entries(paths, _patterns(source), lambda path: source.module.read_labeled(path, params))
-    if _is_serialized(get_specs(source)) and all(_is_records(path) or tf.io.gfile.isdir(path) for path in paths):
-        return lambda: _entries(paths, (_RECORDS,), _records)
-    kinds = ' other than *.tfrecord' if _is_serialized(get_specs(source)) else ''
-    raise UsageError(
-        f'--input={pattern}: --dataset={params.dataset} takes no files{kinds} to evaluate: it has no read_labeled()'
-    )
+    paths = _find(pattern)
+    read, patterns = _reader(source, 'read_labeled', pattern, paths, ' to evaluate')
+    return lambda: _entries(paths, patterns, read)
+
+
+def _reader(source, name, pattern, paths, purpose='') -> tuple[Callable[[str], Iterable[Entry]], Sequence[str]]:
+    """Returns the function that reads a file, the module's of this name or that of TFRecord files, and patterns of files."""
+    if hasattr(source.module, name):
+        read = getattr(source.module, name)
+        return lambda path: read(path, source.params), getattr(source.module, 'INPUT_PATTERNS', _ANY)
+    records = get_specs(source).records
+    is_serialized = getattr(records, 'dtype', None) == tf.string and records.shape.rank == 0
+    if is_serialized and all(_is_records(path) or tf.io.gfile.isdir(path) for path in paths):
+        return _records, (_RECORDS,)
+    kinds = ' other than *.tfrecord' if is_serialized else ''
+    raise UsageError(f'--input={pattern}: --dataset={source.params.dataset} takes no files{kinds}{purpose}: it has no {name}()')
 
 
 def are_records(pattern: str) -> bool:
@@ -110,14 +109,6 @@ def _find(pattern):
         if not is_remote(path) and not os.path.isfile(path) and not os.path.isdir(path):
             raise UsageError(f'--input={path}: is neither a file nor a folder: write its content to a file')
     return paths
-
-
-def _patterns(source):
-    return getattr(source.module, 'INPUT_PATTERNS', _ANY)
-
-
-def _is_serialized(specs):
-    return getattr(specs.records, 'dtype', None) == tf.string and specs.records.shape.rank == 0
 
 
 def _is_records(path):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 import tqdm
 
+from estimator_trainer.common.graphs import global_step
 from estimator_trainer.common.monitoring.status_file import StatusFile
 from estimator_trainer.common.monitoring.times import LOGGING, Times
 from estimator_trainer.common.ops.metrics import make_counts
@@ -83,11 +84,10 @@ class TrainingSummaries(tf.train.SessionRunHook):
 
     def begin(self):
         self._writer = open_writer(self.output_dir)
-        self._global_step = tf.train.get_global_step()
         self._fetches = {'loss': self.loss, 'metrics': self._metrics, 'summaries': tf.summary.merge_all()}
 
     def after_create_session(self, session, coord):
-        step = int(session.run(self._global_step))
+        step = global_step(session)
         # Makes TensorBoard discard later steps written by a killed run.
         self._writer.add_session_log(tf.SessionLog(status=tf.SessionLog.START), step + 1)
         history.start_training(self.output_dir, step)

@@ -66,15 +66,15 @@ def from_raw(params: HParams, raw: Mapping[str, tf.Tensor]) -> dict[str, tf.Tens
         texts = values[column['name']]
         values[column['name']] = tf.where(_are_missing(texts, missing), tf.fill(tf.shape(texts), ''), texts)
     for column in of_kind(params.metadata['columns'], DATE):
-        days = _days(values.pop(column['name']), column, params)
+        days = _days(values.pop(column['name']), column, missing)
         parts = dates.parts(days, column['name'], column['origin'], column['cycles'], tf)
         values |= {name: tf.cast(value, tf.float32) for name, value in parts.items()}
     return example_parser.from_raw(params, values, encoded_features(params.metadata))
 
 
-def _days(cells, column, params):
+def _days(cells, column, missing):
     days = date_ops.to_days(cells, column['order'])
-    is_known = tf.math.is_finite(days) | _are_missing(cells, missing_values(params.metadata.get('missing', ())))
+    is_known = tf.math.is_finite(days) | _are_missing(cells, missing)
     wrong = tf.boolean_mask(cells, ~is_known)
     check = tf.debugging.Assert(tf.reduce_all(is_known), [f'the input {column["name"]} is not a date:', wrong], summarize=3)
     with tf.control_dependencies([check]):

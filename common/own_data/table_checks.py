@@ -14,8 +14,9 @@ from estimator_trainer.common.own_data.survey import Column
 
 _TOTALS = frozenset('total totals sum summe gesamt somme suma totale'.split()) | {'grand total'}
 _MOMENT = re.compile(
-    r'(19|20)\d\d-(\d{1,2}|W\d\d)\b|(.* )?\d{1,4}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp]\.?[Mm]\.?| [A-Z]{3,4})?$'
-)  # Or a time.
+    r'(19|20)\d\d-(\d{1,2}|W\d\d)\b|\d{1,2}\.?[ -](de )?[^\W\d]{3,}\.?[ -](de )?(19|20)\d\d\b'
+    r'|(.* )?\d{1,4}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp]\.?[Mm]\.?| [A-Z]{3,4})?$'
+)  # A month, a week, a date with the name of a month, or a time.
 CURE = 'to change that, give its kind in --hparams=schema=FILE'
 
 
@@ -107,7 +108,7 @@ def _warn_of_mixture(place, table, column):
     profile = column.profile
     taken = 'taken as categories' if column.kind else 'the column is ignored'
     if profile.share_of_numbers <= 0.5 or not profile.evidence.first:
-        cell = next(iter(profile.values.counts()), '')
+        _, cell = profile.evidence.first_unread or (0, '')
         if _MOMENT.match(cell):
             cure = 'write dates as 2024-12-31 23:59, times and durations as numbers'
             tf.logging.warning('%s: %s is no date that is read: %s; %s.', place, show(cell), taken, cure)

@@ -67,7 +67,7 @@ class _Columnar:
             schema = self._open().schema_arrow if kind == containers.PARQUET else self._open().schema
         check_distinct(path, [field.name for field in schema])
         ignored = {
-            'nested': _nested_in(schema),
+            **_textless_in(schema),
             # Files count them in units of their own. A model of a former version may have learned one.
             'durations: write how many seconds they are': [
                 field.name for field in schema if pa.types.is_duration(field.type) and field.name not in named
@@ -127,8 +127,8 @@ class _Rows:
 
     def __init__(self, table: pa.Table):
         check_distinct(self.path, table.column_names, 'the table')
-        nested = _nested_in(table.schema)
-        self.header, self.numbers = [name for name in table.column_names if name not in nested], _numbers_in(table.schema)
+        textless = {*itertools.chain(*_textless_in(table.schema).values())}
+        self.header, self.numbers = [name for name in table.column_names if name not in textless], _numbers_in(table.schema)
         self._columns = [_texts(self.path, name, table[name].combine_chunks()) for name in self.header]
 
     def blocks(self) -> Iterator[Block]:
@@ -160,8 +160,21 @@ def open_rows(rows: Any) -> Table | None:
     return None
 
 
-def _nested_in(schema):
-    return [field.name for field in schema if pa.types.is_nested(field.type)]
+def _textless_in(schema):
+    """Returns {why: names} of the columns whose values cannot be written as texts."""
+    nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+    others = [field.name for field in schema if field.name not in nested and not _has_texts(field.type)]
+    return {'nested': nested, 'of a type that has no texts, as UUIDs': others}
+
+
+def _has_texts(kind):
+    if isinstance(kind, pa.BaseExtensionType) and pa.types.is_fixed_size_binary(kind.storage_type):
+        return False
+    try:
+        _as_texts(pa.nulls(0, kind))
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
 
 
 def _numbers_in(schema):

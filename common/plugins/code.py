@@ -19,7 +19,7 @@ import estimator_trainer
 
 _FRAMEWORK = 'estimator_trainer'
 _OWN_PARTS = (f'{_FRAMEWORK}.models', f'{_FRAMEWORK}.datasets')  # Each file is digested by itself, if a run uses it.
-_OF_LIBRARIES = tuple(f'{os.path.abspath(path)}{os.sep}' for path in {*sysconfig.get_paths().values()} if path)
+OF_LIBRARIES = tuple(f'{os.path.abspath(path)}{os.sep}' for path in {*sysconfig.get_paths().values()} if path)
 
 
 def digests(modules: Iterable[Any]) -> dict[str, str | None]:
@@ -54,7 +54,7 @@ def _is_own(name):
     if name.partition('.')[0] in (_FRAMEWORK, tf_estimator.__name__):
         return name.startswith(tuple(f'{part}.' for part in _OWN_PARTS))
     path = _path(name)
-    return bool(path) and not os.path.abspath(path).startswith(_OF_LIBRARIES)
+    return bool(path) and not os.path.abspath(path).startswith(OF_LIBRARIES)
 
 
 def _path(name):

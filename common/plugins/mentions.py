@@ -6,15 +6,14 @@ import os
 from pathlib import Path
 import re
 import sys
-import sysconfig
 import types
 from typing import Any
 
 import estimator_trainer
+from estimator_trainer.common.plugins.code import OF_LIBRARIES
 
-_OF_PROJECT = [os.path.abspath(path) for path in estimator_trainer.__path__]
+_OF_PROJECT = tuple(f'{os.path.abspath(path)}{os.sep}' for path in estimator_trainer.__path__)
 _ACCESS = re.compile(r"""[.'"](\w+)""")  # As in params.name, params['name'] or ('name', ...).
-_OF_LIBRARIES = [*sysconfig.get_paths().values()]
 
 
 def unmentioned(names: Iterable[str], modules: Iterable[Any]) -> set[str]:
@@ -32,15 +31,11 @@ def unmentioned(names: Iterable[str], modules: Iterable[Any]) -> set[str]:
     try:
         own = {os.path.abspath(str(path)) for path in paths}
         for path in {*own, *_loaded_files()}:
-            source, is_of_framework = Path(path).read_bytes(), path not in own and _is_within(path, _OF_PROJECT)
+            source, is_of_framework = Path(path).read_bytes(), path not in own and path.startswith(_OF_PROJECT)
             found -= set(_ACCESS.findall(source.decode()) if is_of_framework else _words(ast.parse(source)))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return set()
     return found
-
-
-def _is_within(path, directories):
-    return any(path.startswith(f'{directory}{os.sep}') for directory in directories)
 
 
 def _module_of(module):
@@ -52,7 +47,7 @@ def _loaded_files() -> Iterator[str]:
     for name, module in [*sys.modules.items()]:
         path = os.path.abspath(getattr(module, '__dict__', {}).get('__file__') or '')  # Lazy modules stay unloaded.
         is_own = name.partition('.')[0] == 'estimator_trainer'
-        if path.endswith('.py') and os.path.isfile(path) and (is_own or not _is_within(path, [*_OF_LIBRARIES, *_OF_PROJECT])):
+        if path.endswith('.py') and os.path.isfile(path) and (is_own or not path.startswith((*OF_LIBRARIES, *_OF_PROJECT))):
             yield path
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.graphs import ancestors
+from estimator_trainer.common.graphs import ancestors, global_step
 from estimator_trainer.common.monitoring.summaries import TrainingSummaries
 from estimator_trainer.common.plugins.estimator_contract import wrap_model_fn
 from estimator_trainer.common.replay.recorded import Recorded
@@ -80,7 +80,6 @@ class _Recorder(tf.train.SessionRunHook):
         self._loss, self._batch, self._saver = spec.loss, batch, None
 
     def begin(self):
-        self._global_step = tf.train.get_global_step()
         with tf.name_scope('is_finite'):
             self._are_finite = are_finite()
         if self._task.count > 1 and self._first is not None and (weights := weights_of(self._loss, self._task.is_chief)):
@@ -88,7 +87,7 @@ class _Recorder(tf.train.SessionRunHook):
         os.makedirs(self._recorded.directory, exist_ok=True)
 
     def after_create_session(self, session, coord):
-        self._step = int(session.run(self._global_step))
+        self._step = global_step(session)
         self._save_weights(session)
 
     def before_run(self, run_context):

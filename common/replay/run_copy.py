@@ -17,7 +17,7 @@ from estimator_trainer.hparams import build, overrides
 
 def checkpoint_steps(output_dir: str) -> dict[int, str]:
     """Returns {step: path without suffix} of a run's checkpoints, intact or not, and the best one, by step."""
-    found = {step: os.path.join(output_dir, f'model.ckpt-{step}') for step in checkpoints.steps(output_dir)}
+    found = {step: checkpoints.path_of(output_dir, step) for step in checkpoints.steps(output_dir)}
     best = best_checkpoint.best_step(output_dir)
     if best is not None:
         found.setdefault(best, best_checkpoint.find_best(output_dir) or '')

@@ -99,8 +99,7 @@ class _Recorder(tf.train.CheckpointSaverListener):
             self._step, self._pending = step, self._threads.submit(self._digest_and_add, step)
 
     def _digest_and_add(self, step):
-        path = os.path.join(self._output_dir, f'model.ckpt-{step}')
-        self._add(step, provenance.tensors_digest(path), self._made_by)
+        self._add(step, provenance.tensors_digest(checkpoints.path_of(self._output_dir, step)), self._made_by)
 
     def _add(self, step, tensors, start, **facts):
         if state := input_digest(self._output_dir, step):

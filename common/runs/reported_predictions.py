@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.inference.outcome import outcome
-from estimator_trainer.common.inference.prediction import predict_split
 from estimator_trainer.common.inference.raw_predictor import example_predictor
 from estimator_trainer.common.report import importance, mistakes, predicted, rows
 from estimator_trainer.common.report.importance import Importances
@@ -19,7 +17,7 @@ from estimator_trainer.common.runs.decision import decided
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.reported_reasons import explain
 from estimator_trainer.common.runs.reported_slices import Seen, raw_columns, read_records, sampled, serialized, slices_of
-from estimator_trainer.common.runs.reported_tasks import NONE, figures, mistakes_of_task, parts_of_task, shown
+from estimator_trainer.common.runs.reported_tasks import NONE, figures, mistakes_of_task, parts_of_task, predictions_of, shown
 from estimator_trainer.common.storage import checkpoints
 
 _SHUFFLED = 1000  # Examples with which the importance of columns is measured.
@@ -71,8 +69,7 @@ def _predicted(experiment: Experiment, checkpoint: str, count: int) -> tuple[See
       What was seen of its examples; the predictions, None if they cannot be compared with labels; the names of the classes.
     """
     source, seen = experiment.source, Seen()
-    predictions = predict_split(experiment.estimator, source, experiment.options.predict_split, checkpoint)
-    found = predicted.collect(make_bar(seen.watch(predictions), desc='Predicting', unit='ex', leave=False), count)
+    found = predicted.collect(seen.watch(predictions_of(experiment, checkpoint)), count)
     return seen, found, source.params.metadata.get('class_names') or seen.class_names
 
 

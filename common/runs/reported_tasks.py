@@ -1,11 +1,12 @@
 """The parts of a report for predictions other than a class or number: several targets, masks, tags, forecasts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+import functools
 from typing import Any
 
 from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.inference.prediction import predict_split
+from estimator_trainer.common.inference.prediction import Prediction, predict_split
 from estimator_trainer.common.report import classification, forecasts, mistakes, predicted, regression, segmentation, tagged
 from estimator_trainer.common.report.by_target import of_targets
 from estimator_trainer.common.report.mistakes import Mistake
@@ -25,10 +26,22 @@ NONE = dict.fromkeys(_NAMES)  # Of the page, which has the parts of one kind of 
 def parts_of_task(experiment: Experiment, checkpoint: str) -> dict[str, Any] | None:
     """Returns the variables of the page that come from predictions of these kinds; None for a single class or number."""
     metadata = experiment.source.params.metadata
-    if are_several(metadata):
-        return _parts_of_targets(experiment, checkpoint)
-    make = {SEGMENTATION: _parts_of_masks, TAGGING: _parts_of_tags, FORECAST: _parts_of_forecasts}.get(metadata.get('task', ''))
-    return make(experiment, checkpoint) if make else None
+    of_task = {SEGMENTATION: _of_masks, TAGGING: _of_tags, FORECAST: _of_forecasts}
+    make = _of_targets if are_several(metadata) else of_task.get(metadata.get('task', ''))
+    return _parts(make, experiment, checkpoint) if make else None
+
+
+def _parts(make, experiment, checkpoint):
+    """Returns the variables of the page: what a function makes of the predictions and the hyper-parameters, and the others."""
+    step = checkpoints.global_step(checkpoint)
+    facts = {**NONE, 'split': experiment.options.predict_split, 'predicted_step': step, **shown([], [])}
+    return {**facts, **make(predictions_of(experiment, checkpoint), experiment.source.params)}
+
+
+def predictions_of(experiment: Experiment, checkpoint: str, split: str = '') -> Iterable[Prediction]:
+    """Returns the predictions of a checkpoint for a split, by default that of --predict_split, with a progress bar."""
+    predictions = predict_split(experiment.estimator, experiment.source, split or experiment.options.predict_split, checkpoint)
+    return make_bar(predictions, desc='Predicting', unit='ex', leave=False)
 
 
 def mistakes_of_task(experiment: Experiment, checkpoint: str, count: int) -> dict[str, Any] | None:
@@ -39,7 +52,7 @@ def mistakes_of_task(experiment: Experiment, checkpoint: str, count: int) -> dic
     """
     metadata = experiment.source.params.metadata
     if metadata.get('task') == SEGMENTATION:
-        return _parts_of_masks(experiment, checkpoint, count)
+        return _parts(functools.partial(_of_masks, count=count), experiment, checkpoint)
     refused = {
         TAGGING: 'the worst mistakes in tags are those of whole sentences: see the report of the run',
         FORECAST: 'the worst mistakes are those of single predictions, and this run forecasts series: see its report',
@@ -51,56 +64,36 @@ def mistakes_of_task(experiment: Experiment, checkpoint: str, count: int) -> dic
     return None
 
 
-def _parts_of_masks(experiment, checkpoint, count=mistakes.MAX_MISTAKES):
-    """Returns the variables of the page for masks, with up to `count` pictures."""
-    params, split = experiment.source.params, experiment.options.predict_split
-    predictions = predict_split(experiment.estimator, experiment.source, split, checkpoint)
-    bar = make_bar(predictions, desc='Predicting', unit='ex', leave=False)
-    found = segmentation.collect(bar, params.num_classes, count)
+def _of_masks(predictions, params, count=mistakes.MAX_MISTAKES):
+    """Returns the variables for masks, with up to `count` pictures."""
+    found = segmentation.collect(predictions, params.num_classes, count)
+    if not found:
+        return {}
     names = params.metadata.get('class_names') or [*map(str, range(params.num_classes))]
-    return {
-        **NONE,
-        'split': split,
-        'predicted_step': checkpoints.global_step(checkpoint),
-        'segmentation': segmentation.figures(found, names) if found else None,
-        **shown(segmentation.mistakes(found, params.metadata) if found else [], []),
-    }
+    worst = segmentation.mistakes(found, params.metadata)
+    return {'segmentation': segmentation.figures(found, names), **shown(worst, [])}
 
 
-def _parts_of_targets(experiment, checkpoint):
-    """Returns the variables of the page for several targets: the figures of each."""
-    metadata, split = experiment.source.params.metadata, experiment.options.predict_split
-    predictions = predict_split(experiment.estimator, experiment.source, split, checkpoint)
-    bar = make_bar(predictions, desc='Predicting', unit='ex', leave=False)
-    parts = [[*of_targets(prediction, metadata)] for prediction in bar]
+def _of_targets(predictions, params):
+    """Returns the variables for several targets: the figures of each."""
+    parts = [[*of_targets(prediction, params.metadata)] for prediction in predictions]
     targets = []
-    for target, of_one in zip(targets_of(metadata), zip(*parts)):
+    for target, of_one in zip(targets_of(params.metadata), zip(*parts)):
         found = predicted.collect(of_one, 0)
         targets.append({'name': target.name, 'predicted': found, **figures(found, target.class_names)})
-    step = checkpoints.global_step(checkpoint)
-    return {**NONE, 'split': split, 'predicted_step': step, 'targets': targets, **shown([], [])}
+    return {'targets': targets}
 
 
-def _parts_of_tags(experiment, checkpoint):
-    """Returns the variables of the page for tags of tokens: their figures, and the sentences with the most mistakes."""
-    names, split = experiment.source.params.metadata['tags'], experiment.options.predict_split
-    predictions = predict_split(experiment.estimator, experiment.source, split, checkpoint)
-    worst = tagged.Worst(mistakes.MAX_MISTAKES)
-    watched = worst.watch(make_bar(predictions, desc='Predicting', unit='ex', leave=False))
-    found = predicted.collect(tagged.of_tokens(watched, names), 0)
-    step = checkpoints.global_step(checkpoint)
-    facts = {'split': split, 'predicted_step': step, 'predicted': found, 'is_tagged': True}
-    return {**NONE, **facts, **figures(found, names, unit='tokens'), **shown(worst.mistakes(), ['sentence'])}
+def _of_tags(predictions, params):
+    """Returns the variables for tags of tokens: their figures, and the sentences with the most mistakes."""
+    names, worst = params.metadata['tags'], tagged.Worst(mistakes.MAX_MISTAKES)
+    found = predicted.collect(tagged.of_tokens(worst.watch(predictions), names), 0)
+    facts = {'predicted': found, 'is_tagged': True, **figures(found, names, unit='tokens')}
+    return {**facts, **shown(worst.mistakes(), ['sentence'])}
 
 
-def _parts_of_forecasts(experiment, checkpoint):
-    """Returns the variables of the page for forecasts."""
-    source, split = experiment.source, experiment.options.predict_split
-    predictions = predict_split(experiment.estimator, source, split, checkpoint)
-    bar = make_bar(predictions, desc='Predicting', unit='ex', leave=False)
-    found = forecasts.figures(bar, source.params.metadata)
-    step = checkpoints.global_step(checkpoint)
-    return {**NONE, 'split': split, 'predicted_step': step, 'forecasts': found, **shown([], [])}
+def _of_forecasts(predictions, params):
+    return {'forecasts': forecasts.figures(predictions, params.metadata)}
 
 
 def figures(

@@ -43,7 +43,7 @@ def target(output_dir: str, options: Options) -> int | None:
     step = best if options.from_step == 'best' else int(options.from_step)
     if step is None:
         raise UsageError(f'--from_step=best: there is none in {best_checkpoint.best_dir(output_dir)}: give a step')
-    if not _is_best(output_dir, step) and not is_intact(_checkpoint(output_dir, step)):
+    if not _is_best(output_dir, step) and not is_intact(checkpoints.path_of(output_dir, step)):
         steps = ', '.join(map(str, checkpoints.steps(output_dir))) or 'none'
         raise UsageError(
             f'--from_step={options.from_step}: {output_dir} has no intact checkpoint of step {step}; it has {steps}'
@@ -51,10 +51,6 @@ def target(output_dir: str, options: Options) -> int | None:
         )
     overrides.read_history(run_dir.hparams_path(output_dir))  # Raises if it is corrupt.
     return step
-
-
-def _checkpoint(output_dir, step):
-    return os.path.join(output_dir, f'model.ckpt-{step}')
 
 
 def _is_best(output_dir, step):
@@ -136,7 +132,7 @@ def finish(output_dir: str) -> None:
     if not (begun := _begun(output_dir)):
         return
     record_path, step, folder = run_dir.rollback_path(output_dir), begun[0], _folder(output_dir, begun[1])
-    is_in_run = is_intact(_checkpoint(output_dir, step))
+    is_in_run = is_intact(checkpoints.path_of(output_dir, step))
     if not (is_in_run or _is_best(output_dir, step)):
         raise RunError(f'{record_path}: there is no intact checkpoint of step {step} any longer: delete this file, to go on')
     tf.io.gfile.makedirs(folder)

@@ -80,10 +80,10 @@ def saving(output_dir: str, source: DataSource, is_resumed: bool) -> Callable[[]
     Warns if the data of a run that resumes differs.
     """
     saved = load(output_dir) if is_resumed else None
+    files = _files(source)
+    value: dict[str, Any] = {'metadata': dict(source.params.metadata), 'sha256': files and files.sha256}
+    value['data_dir'] = paths.absolute(source.data_dir)
     with tf.Graph().as_default():
-        files = _files(source)
-        value: dict[str, Any] = {'metadata': dict(source.params.metadata), 'sha256': files and files.sha256}
-        value['data_dir'] = paths.absolute(source.data_dir)
         value |= _described(source)
     if saved and saved.sha256 and files and files.sha256 != saved.sha256:
         tf.logging.warning('The training data differs from the data that this model was trained on so far.')
@@ -92,9 +92,7 @@ def saving(output_dir: str, source: DataSource, is_resumed: bool) -> Callable[[]
 
 def check_same(source: DataSource, output_dir: str) -> None:
     """Raises RunError if the training records of a dataset, which is prepared, differ from those of the run."""
-    saved = load(output_dir)
-    with tf.Graph().as_default():
-        files = _files(source)
+    saved, files = load(output_dir), _files(source)
     if saved and saved.sha256 and files and files.sha256 != saved.sha256:
         raise RunError(
             f"--dataset={source.params.dataset}: the training data, in {files.directory}, differs from the run's: restore it"
@@ -103,7 +101,8 @@ def check_same(source: DataSource, output_dir: str) -> None:
 
 def _files(source):
     """Returns the Shards of the training records; None if they are not in files of the framework."""
-    return None if source.has_input_fn() else shards.find(source.read(source.params.train_split))
+    with tf.Graph().as_default():
+        return None if source.has_input_fn() else shards.find(source.read(source.params.train_split))
 
 
 def _described(source):
@@ -140,8 +139,7 @@ def _checksum(value):
 
 def facts(source: DataSource) -> dict[str, str]:
     """Returns the facts that tasks of a cluster compare: {name: checksum} of the training files and of the metadata."""
-    with tf.Graph().as_default():
-        files = _files(source)
+    files = _files(source)
     metadata = _checksum(dict(source.params.metadata))
     return {'the checksum of the training data': files.sha256 if files else '', 'the metadata of the dataset': metadata}
 

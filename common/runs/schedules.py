@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 import copy
+import functools
 import re
 from typing import Any
 
@@ -134,9 +135,8 @@ def evaluate(experiment: Experiment, checkpoint_path: str | None = None) -> dict
     """
     if not checkpoint_path:
         decision.warn_of_metrics(experiment.params)
-        found = chosen_checkpoint.use(
-            experiment.output_dir, experiment.options.checkpoint, lambda path: evaluate(experiment, path)
-        )
+        given, evaluate_one = experiment.options.checkpoint, functools.partial(evaluate, experiment)
+        found = chosen_checkpoint.use(experiment.output_dir, given, evaluate_one)
         baselines.warn(found)
         return found
     if _is_recorded(experiment, checkpoint_path):
@@ -180,8 +180,8 @@ def _train_and_evaluate(experiment):
     if _should_stop(experiment):
         return result or _evaluate_and_keep(experiment)
     listener = EvaluateAfterSave(
-        lambda: _evaluate_and_keep(experiment),
-        lambda: _should_stop(experiment),
+        functools.partial(_evaluate_and_keep, experiment),
+        functools.partial(_should_stop, experiment),
         experiment.stop,
         experiment.eval_every_steps,
         experiment.times,

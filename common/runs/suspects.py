@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import write
 from estimator_trainer.common.inference import duplicates
 from estimator_trainer.common.inference import suspects as found_suspects
 from estimator_trainer.common.inference.duplicates import Found
 from estimator_trainer.common.inference.outcome import outcome
-from estimator_trainer.common.inference.prediction import predict_split
 from estimator_trainer.common.inference.suspects import Ranked, Scored
 from estimator_trainer.common.pipeline import identity
 from estimator_trainer.common.pipeline.size import count_examples
@@ -28,7 +26,7 @@ from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset
 from estimator_trainer.common.runs.drawn import records_of_steps
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.reported_slices import raw_columns, read_records
-from estimator_trainer.common.runs.reported_tasks import NONE
+from estimator_trainer.common.runs.reported_tasks import NONE, predictions_of
 from estimator_trainer.common.storage import checkpoints, margins_file
 from estimator_trainer.common.targets import why_no_class
 
@@ -106,9 +104,8 @@ def _areas(experiment: Experiment) -> np.ndarray:
 def _scored(experiment, checkpoint, split, scores=None) -> Iterator[Scored]:
     """Yields the examples of a split with their scores, by default by their predictions."""
     source = experiment.source
-    predictions = predict_split(experiment.estimator, source, split, checkpoint)
     whole = source.in_whole(split, np.arange(count_examples(source, split)))[1] if source.is_part(split) else None
-    for place, prediction in enumerate(make_bar(predictions, desc='Predicting', unit='ex', leave=False)):
+    for place, prediction in enumerate(predictions_of(experiment, checkpoint, split)):
         found = outcome(prediction.values)
         if found.probabilities is None or not is_comparable(found, prediction.label):
             raise UsageError(

@@ -93,7 +93,9 @@ def recover(output_dir: str) -> None:
     if path and _latest_by_state(output_dir) != path:
         tf.logging.warning('Resuming from %s.', path)
         known = [*_indexed(output_dir).values()]
-        tf.train.update_checkpoint_state(output_dir, path, known[: known.index(path) + 1])
+        count = known.index(path) + 1
+        # The Saver deletes the first ones first: those that are damaged.
+        tf.train.update_checkpoint_state(output_dir, path, [*known[count:], *known[:count]])
 
 
 def _latest_by_state(output_dir):
@@ -104,6 +106,11 @@ def _latest_by_state(output_dir):
         return None
 
 
+def path_of(output_dir: str, step: int) -> str:
+    """Returns the path, without suffix, of the checkpoint of a step."""
+    return os.path.join(output_dir, f'model.ckpt-{step}')
+
+
 def steps(output_dir: str) -> list[int]:
     """Returns the steps of the checkpoints in a directory, intact or not, in ascending order."""
     return [*_indexed(output_dir)]
@@ -112,7 +119,7 @@ def steps(output_dir: str) -> list[int]:
 def abandon(output_dir: str, step: int, folder: str) -> None:
     """Moves the checkpoints later than a step to a folder; the Estimator then resumes from that step."""
     found = [path for saved, path in _indexed(output_dir).items() if saved <= step]
-    tf.train.update_checkpoint_state(output_dir, os.path.join(output_dir, f'model.ckpt-{step}'), found)
+    tf.train.update_checkpoint_state(output_dir, path_of(output_dir, step), found)
     for name in names_in(output_dir):
         if (file := re.fullmatch(r'model\.ckpt-(\d+)\..+', name)) and int(file[1]) > step:
             move(os.path.join(output_dir, name), folder)
@@ -190,7 +197,7 @@ def _list(output_dir):
     """Returns (step, path without suffix) of all checkpoints, even incomplete ones, the latest first."""
     found = [re.fullmatch(r'model\.ckpt-(\d+)\.(index|data-\d+-of-\d+)', name) for name in names_in(output_dir)]
     steps = {int(match[1]) for match in found if match}
-    return [(step, os.path.join(output_dir, f'model.ckpt-{step}')) for step in sorted(steps, reverse=True)]
+    return [(step, path_of(output_dir, step)) for step in sorted(steps, reverse=True)]
 
 
 def _indexed(output_dir):

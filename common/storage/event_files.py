@@ -1,6 +1,7 @@
 """TensorBoard's event files of a run, and their part up to a step."""
 
 from collections.abc import Iterator
+import functools
 import os
 import re
 import struct
@@ -18,6 +19,20 @@ _HEADER, _CHECKSUM = struct.Struct('<Q4x'), 4  # The length of a record, and the
 def events_dir(output_dir: str, split: str) -> str:
     """Returns the directory for the events of a split's evaluations."""
     return os.path.join(output_dir, 'eval' if split == 'eval' else f'eval_{split}')
+
+
+def flush(writer: tf.summary.FileWriter) -> None:
+    """Writes the events of a writer to its file; a warning, once, says if that cannot be opened: TensorFlow drops them."""
+    writer.flush()
+    if not tf.io.gfile.exists(writer.event_writer._ev_writer.FileName()):
+        _warn_of_lost(writer.get_logdir())
+
+
+@functools.cache
+def _warn_of_lost(directory):
+    tf.logging.warning(
+        '%s: no event file can be written there, so TensorBoard lacks these curves: check its owner and permissions.', directory
+    )
 
 
 def abandon(output_dir: str, step: int, folder: str) -> None:

@@ -1,7 +1,7 @@
 """The trials of a study: each is a run per seed, in a process of its own; several run in parallel."""
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 import dataclasses
 import statistics
 import time
@@ -53,6 +53,7 @@ class _Run:
 
 def run_trials(
     study: optuna.Study,
+    make_sampler: Callable[[int], optuna.samplers.BaseSampler],
     space: sampling.Space,
     objective: Objective,
     num_trials: int,
@@ -68,6 +69,7 @@ def run_trials(
 
     Args:
       study: from `open_study`.
+      make_sampler: makes the sampler of a trial, from its number, so that a stop does not change what the next ones draw.
       objective: determines a run's value, that of its best evaluation; a trial's is the mean of its runs.
       num_trials: total, including those of earlier sweeps.
       jobs: number of runs in parallel.
@@ -86,7 +88,7 @@ def run_trials(
     with reporting_storage_errors(STUDY), stop.defer_signals():
         with sharing.turn():
             waiting = deque(_stopped_runs(study, space, trial_runner.num_seeds, sharing))
-        new = _new_trials(study, space, num_trials, sharing)
+        new = _new_trials(study, make_sampler, space, num_trials, sharing)
         try:
             while True:
                 while len(running) < jobs and (following := waiting.popleft() if waiting else next(new, None)):
@@ -126,13 +128,15 @@ def _stopped_runs(study, space, num_seeds, sharing):
             yield started, index
 
 
-def _new_trials(study, space, num_trials, sharing):
+def _new_trials(study, make_sampler, space, num_trials, sharing):
     """Yields the first run of each new trial until the study has num_trials, or its space has no more points."""
     while True:
         with sharing.turn():
-            begun = [trial for trial in study.get_trials(deepcopy=False) if trial.state != TrialState.WAITING]
+            trials = study.get_trials(deepcopy=False)
+            begun = [trial for trial in trials if trial.state != TrialState.WAITING]
             if len(begun) >= num_trials or not sampling.num_left(study, space):
                 return
+            study.sampler = make_sampler(len(trials))
             trial = study.ask(space)
             sharing.claim(trial)
         yield _Started(trial, 0), 0

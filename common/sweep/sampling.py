@@ -4,6 +4,7 @@ from collections.abc import Mapping
 import itertools
 import math
 
+import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import TrialState
@@ -16,9 +17,14 @@ _TRIED = (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED)
 Space = Mapping[str, BaseDistribution]
 
 
-def make_sampler(kind: str, space: Space, seed: int) -> optuna.samplers.BaseSampler:
-    """Returns a sampler: 'tpe' proposes promising points, 'grid' takes all in order, the last hyper-parameter first."""
+def make_sampler(kind: str, space: Space, seed: int, trial: int) -> optuna.samplers.BaseSampler:
+    """Returns the sampler of a trial: 'tpe' proposes a promising point, 'grid' the next one, the last hyper-parameter first.
+
+    Args:
+      seed: of the search; the sampler's follows from it and the trial's number.
+    """
     draws = 0 if kind == 'grid' else _DRAWS
+    seed = int(np.random.SeedSequence([seed, trial]).generate_state(1)[0])
     if size(space) == math.inf:
         return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
     return _WithoutRepetition(space, draws, seed)

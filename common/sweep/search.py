@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 import contextlib
 import dataclasses
+import functools
 import os
 from typing import Any
 
@@ -19,8 +20,6 @@ from estimator_trainer.common.sweep.sharing import Sharing
 from estimator_trainer.common.sweep.starts import starter
 from estimator_trainer.common.sweep.study import open_study
 from estimator_trainer.common.sweep.trials import TrialRunner
-
-_SEED_STEP = 1000003  # Between the tasks of a job array: more than a study has trials.
 
 
 def search(
@@ -53,7 +52,8 @@ def search(
       UsageError: the directory cannot be used, or the flags are wrong.
       RunError: another search is running there, a dry run fails, or no trial completed.
     """
-    output_dir, objective, seed = trial_runner.output_dir, trial_runner.objective, trial_runner.params['seed']
+    output_dir, objective = trial_runner.output_dir, trial_runner.objective
+    make_sampler = functools.partial(sampling.make_sampler, sampler, space, trial_runner.params['seed'])
     run_dir.ensure_writable(output_dir)
     if os.path.exists(run_dir.hparams_path(output_dir)):
         raise UsageError(f'--output_dir={output_dir} is the output_dir of a run: choose another')
@@ -61,12 +61,12 @@ def search(
     with sharing.lock() as descriptors:
         trial_runner = dataclasses.replace(trial_runner, start_trainer=starter([], descriptors, server))
         trial_runner.check(stop)
-        # Otherwise, a resumed study would sample the same values again, and each task those of the others.
-        seed = (seed + _SEED_STEP * (int(array_task) + 1)) % 2**32 if array_task else seed
         with sharing.turn():
-            study = open_study(output_dir, objective, lambda count: sampling.make_sampler(sampler, space, seed + count), setup)
+            study = open_study(output_dir, objective, setup)
         was_done = _is_done(study, space, num_trials)
-        with contextlib.closing(run_trials(study, space, objective, num_trials, jobs, trial_runner, stop, sharing)) as trials:
+        with contextlib.closing(
+            run_trials(study, make_sampler, space, objective, num_trials, jobs, trial_runner, stop, sharing)
+        ) as trials:
             for trial in trials:
                 _log(trial, trial_runner)
                 with sharing.turn():

@@ -1,6 +1,6 @@
 """An Optuna study in a file."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 import contextlib
 import json
 import os
@@ -32,7 +32,6 @@ def preload() -> None:
 def open_study(
     directory: str,
     objective: Objective,
-    make_sampler: Callable[[int], optuna.samplers.BaseSampler],
     setup: Mapping[str, Any],
 ) -> optuna.Study:
     """Opens the study of a directory, or creates it.
@@ -42,7 +41,6 @@ def open_study(
     Args:
       directory: must be local.
       objective: applies to a trial's best evaluation.
-      make_sampler: from the number of earlier trials.
       setup: the setup that trials must share to be comparable; JSON-serializable.
 
     Raises:
@@ -62,7 +60,6 @@ def open_study(
             load_if_exists=True,
             direction='maximize' if objective.is_max else 'minimize',
         )
-        study.sampler = make_sampler(len(study.trials))
         known = {key: value for key, value in _before(setup).items() if key in setup}
         found = differences({**known, **renamed(study.user_attrs.get('setup', setup), setup)}, setup)
         if found:

@@ -51,7 +51,7 @@ def check_effects(
     Args:
       model: the model module; None if it makes the training step.
       names_read, makes_batches: as for `unused`.
-      given: {name: where it was given}, from `hparams.origins`.
+      given: {name: where it was given}, from `build.origins`.
       has_begun: whether the run resumes.
       unmentioned: names of the modules' own that nothing has read or can read, see `unmentioned`.
 

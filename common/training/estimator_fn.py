@@ -194,18 +194,17 @@ class EstimatorFn:
             )
 
     def _with_hooks(self, spec, weight, features, config):
-        task = self.training.task
+        task, source = self.training.task, f'--model={self.params.model}'
         if exact_program.has_begun():
             exact_program.read_before_changes(spec.train_op)
         self.training.check_effects(None, self.params, self.names_read, config.model_dir)
         warm_start(self.training.options)
         if task.has_scaffold and not _is_plain(spec.scaffold):
-            raise UsageError(f'--model={self.params.model}: a Scaffold of its own excludes a cluster: leave it out')
-        _check_saver(f'--model={self.params.model}', spec.scaffold.saver)
+            raise UsageError(f'{source}: a Scaffold of its own excludes a cluster: leave it out')
+        _check_saver(source, spec.scaffold.saver)
         of_program = {variable.op.name for variable in tf.local_variables()}
         with task.local():
             waited, count_wait = measure_wait(features)
-        source = f'--model={self.params.model}'
         hooks, of_chief = [*spec.training_hooks], spec.training_chief_hooks if task.is_chief else []
         if not self.has_own_train:
             hooks.insert(0, StepCounts(source, not task.shares_steps))
@@ -228,7 +227,8 @@ class EstimatorFn:
         made = self.training.make_spec(step, self.params, config)
         if (own := spec.scaffold.local_init_op) is not None:  # It knows the program's variables only.
             others = [variable for variable in tf.local_variables() if variable.op.name not in of_program]
-            spec.scaffold._local_init_op = tf.group(own, tf.variables_initializer(others))
+            tables = [tf.tables_initializer()] if self.devices else []  # It is the first tower's, and knows no others' tables.
+            spec.scaffold._local_init_op = tf.group(own, tf.variables_initializer(others), *tables)
         return made
 
     def _with_outputs(self, spec):

@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, first_line
 from estimator_trainer.common.files import names_in
-from estimator_trainer.common.graphs import RESOURCE_CHANGES, ancestors, search
+from estimator_trainer.common.graphs import RESOURCE_CHANGES, ancestors, global_step, search
 from estimator_trainer.common.storage.abandoned import move
 from estimator_trainer.common.storage.best_checkpoint import best_step
 from estimator_trainer.common.training import skipped_input
@@ -127,26 +127,25 @@ class ProgramState(tf.train.SessionRunHook):
     Args:
       output_dir: of the run.
       steps: the hook whose `next_visible_step()` returns the next step that hooks see.
+      saved: the state of the input.
     """
 
-    def __init__(self, output_dir: str, steps: Any):
+    def __init__(self, output_dir: str, steps: Any, saved: iterators.Iterators):
         self._output_dir = output_dir
         self._steps = steps
-        self._iterators: Any = None
+        self._iterators: iterators.Iterators | None = saved
 
     def begin(self):
         graph = tf.get_default_graph()
-        self._global_step, self._key = tf.train.get_global_step(), keys.fed_key(graph)
+        self._key = keys.fed_key(graph)
         self._starts = graph.get_collection(skipped_input.STARTS)
         if not hasattr(graph, '_exact_iterators'):  # The framework makes the batches.
             return
         if reasons := inexact.reasons(graph):
             tf.logging.warning('This does not resume exactly: %s. All else does.', '; '.join(reasons))
-        if inexact.can_save_input(graph):
-            self._iterators = iterators.Iterators(graph)
 
     def after_create_session(self, session, coord):
-        self._step = int(session.run(self._global_step))
+        self._step = global_step(session)
         self._is_running, self._numbers = False, itertools.count(1)
         self._follow(session)
 

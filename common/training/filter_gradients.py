@@ -23,8 +23,7 @@ def faster(precision: str) -> contextlib.AbstractContextManager[None]:
     Args:
       precision: that of the training.
     """
-    found = processor.flags()
-    are_faster = precision == 'bfloat16' and 'avx512_bf16' in found and 'amx_bf16' not in found
+    are_faster = precision == 'bfloat16' and processor.has_bfloat16() and not processor.has_amx()
     return tf.get_default_graph().gradient_override_map({'Conv2D': _NAME} if are_faster else {})
 
 

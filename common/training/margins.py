@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.errors import UsageError, describe
+from estimator_trainer.common.graphs import global_step
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage import margins_file
 from estimator_trainer.common.targets import why_no_class
@@ -36,7 +37,7 @@ def margins(labels: tf.Tensor, probabilities: tf.Tensor) -> tf.Tensor:
     return tf.log(tf.maximum(of_label, _LEAST)) - tf.log(tf.maximum(of_others, _LEAST))
 
 
-class Margins:
+class Margins(tf.train.SessionRunHook):
     """The op that keeps the margins of a step, and the hook that writes them.
 
     They are kept in a variable, in a row for each step, so that steps may run in a loop, and written when it is full and before
@@ -84,33 +85,24 @@ class Margins:
                 [[row]], tf.cast(tf.ensure_shape(found, [params.batch_size]), tf.float16)[None]
             ).op
 
-    def hook(self, step_hook: Any) -> tf.train.SessionRunHook:
-        """Returns the hook; it must precede the one that saves checkpoints.
+    def hook(self, steps: Any) -> 'Margins':
+        """Returns itself, as the hook; it must precede the one that saves checkpoints.
 
         Args:
-          step_hook: its `next_visible_step()` returns the next step that hooks see.
+          steps: its `next_visible_step()` returns the next step that hooks see.
         """
-        return _MarginsHook(self._kept, self._params, self._output_dir, self._periods, step_hook)
-
-
-class _MarginsHook(tf.train.SessionRunHook):
-    def __init__(self, kept, params, output_dir, periods, step_hook):
-        self._kept = kept
-        self._params = params
-        self._output_dir = output_dir
-        self._periods = periods
-        self._step_hook = step_hook
+        self._steps = steps
+        return self
 
     def begin(self):
-        self._global_step = tf.train.get_global_step()
         self._rows = self._kept.read_value()
 
     def after_create_session(self, session, coord):
-        self._step = self._written = int(session.run(self._global_step))
+        self._step = self._written = global_step(session)
         margins_file.restart(self._output_dir, self._params.examples_at(self._step))
 
     def before_run(self, run_context):
-        self._next = self._step_hook.next_visible_step()
+        self._next = self._steps.next_visible_step()
 
     def after_run(self, run_context, run_values):
         self._step = self._next

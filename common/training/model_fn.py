@@ -91,9 +91,9 @@ class ModelFn:
         labels = Labels(named(labels, 'label'))
         if self.devices:
             dataset_contract.check_divisible(features, labels, params)
-        with starting_from(self.training.vectors if mode == ModeKeys.TRAIN else None, self.training.given):
-            with filter_gradients.faster(self.training.options.precision):
-                built = build_networks(self.model, self.devices, features, labels, mode, params)
+        vectors = self.training.vectors if mode == ModeKeys.TRAIN else None
+        with starting_from(vectors, self.training.given), filter_gradients.faster(self.training.options.precision):
+            built = build_networks(self.model, self.devices, features, labels, mode, params)
         predictions, losses, example_loss, networks, moved = built
         labels = Labels({**labels, **moved})
         with tf.name_scope('metrics'), self.training.task.local() if mode == ModeKeys.TRAIN else contextlib.nullcontext():
@@ -124,22 +124,22 @@ class ModelFn:
         train_op = make_train_op(self.model, loss, losses, metrics, count_wait, training.total_steps, options, params, means)
         before_saving = None
         if params.swa_start:
-            train_op = self._averaged(train_op, params)
-            before_saving = self._recalibration(params, config.tf_random_seed)
+            epoch_steps = math.ceil(training.num_examples / params.batch_size)
+            train_op = self._averaged(train_op, epoch_steps, params)
+            before_saving = self._recalibration(epoch_steps, params, config.tf_random_seed)
         hooks = model_contract.make_hooks(self.model, ModeKeys.TRAIN, params)
         training.check_effects(self.model, params, self.names_read, config.model_dir)
         step = Step(features, predictions, means, train_op, metrics, waited, hooks, max(len(self.devices), 1))
         return training.make_spec(step._replace(before_saving=before_saving, margins=margins), params, config)
 
-    def _averaged(self, train_op, params):
+    def _averaged(self, train_op, epoch_steps, params):
         """Returns the op of a training step that also averages the weights, see `stochastic_average`."""
-        training, task = self.training, self.training.task
-        epoch_steps = math.ceil(training.num_examples / params.batch_size)
-        stochastic_average.check_steps(params, epoch_steps, training.total_steps, not task.shares_steps)
+        training = self.training
+        stochastic_average.check_steps(params, epoch_steps, training.total_steps, not training.task.shares_steps)
         every = params.swa_every or epoch_steps
         return stochastic_average.with_averages(train_op, tf.train.get_global_step(), every, params)
 
-    def _recalibration(self, params, seed):
+    def _recalibration(self, epoch_steps, params, seed):
         """Returns what recomputes batch norm's statistics for averaged weights; None without batch norm."""
         training = self.training
         if not stochastic_average.statistics():
@@ -157,7 +157,6 @@ class ModelFn:
             build_networks(self.model, (), Features(given), Labels(labels), ModeKeys.TRAIN, params)
             return iterator.initializer
 
-        epoch_steps = math.ceil(training.num_examples / params.batch_size)
         num_batches = min(epoch_steps or NUM_BATCHES, NUM_BATCHES)
         return Recalibration(build, params.swa_start, num_batches, seed)
 

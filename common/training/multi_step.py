@@ -8,7 +8,7 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.graphs import random_ops, search
+from estimator_trainer.common.graphs import global_step, random_ops, search
 from estimator_trainer.common.training.saving import loss_is_not_finite
 
 LOOP_SECONDS = 0.2  # After which signals are seen, and the progress bar moves.
@@ -129,11 +129,8 @@ class MultiStepHook(tf.train.SessionRunHook):
             self._times = tf.placeholder(tf.int32, [], 'times')
             self._loop = repeat_step(train_op, self._times, loss)
 
-    def begin(self):
-        self._global_step = tf.train.get_global_step()
-
     def after_create_session(self, session, coord):
-        self._step = self._start = int(session.run(self._global_step))
+        self._step = self._start = global_step(session)
 
     def next_visible_step(self) -> int:
         """Returns the next step that hooks see; for `before_run` of hooks that precede this one."""

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import files
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.graphs import empty_constants
+from estimator_trainer.common.graphs import empty_constants, global_step
 from estimator_trainer.common.monitoring.summaries import open_writer
 from estimator_trainer.common.monitoring.times import CHECKPOINTS, EVALUATION, Times
 from estimator_trainer.common.paths import check_identity, identify
@@ -57,30 +57,27 @@ class StepCheck(tf.train.SessionRunHook):
         self._steps = steps
         self._is_running = False
 
-    def begin(self):
-        self._global_step = tf.train.get_global_step()
-
     def before_run(self, run_context):
         self._is_running = True
         self._step = self._steps.next_visible_step() if self._watch else 0
         return tf.train.SessionRunArgs(self._loss)
 
     def after_create_session(self, session, coord):
-        self._start = session.run(self._global_step)
+        self._start = global_step(session)
         if self._watch:
-            self._watch.begin(int(self._start))
+            self._watch.begin(self._start)
 
     def after_run(self, run_context, run_values):
         self._is_running = False
         if not math.isfinite(run_values.results):
-            raise loss_is_not_finite(int(run_context.session.run(self._global_step)), run_values.results)
+            raise loss_is_not_finite(global_step(run_context.session), run_values.results)
         if self._watch:
             self._watch.see(self._step, float(run_values.results))
 
     def end(self, session):
         if not self._is_running:
             return
-        step = session.run(self._global_step)
+        step = global_step(session)
         if self._may_end and step > self._start:
             tf.logging.warning('Training ends at step %d, as input_fn() has no more batches: let it repeat its data.', step)
         elif self._may_end:
@@ -104,18 +101,15 @@ class StepCounts(tf.train.SessionRunHook):
         self._source = source
         self._has_others = has_others
 
-    def begin(self):
-        self._global_step = tf.train.get_global_step()
-
     def after_create_session(self, session, coord):
-        self._start = session.run(self._global_step)
+        self._start = global_step(session)
         self._is_checked = False
 
     def after_run(self, run_context, run_values):
         if self._is_checked:
             return
         self._is_checked = True
-        added = run_context.session.run(self._global_step) - self._start
+        added = global_step(run_context.session) - self._start
         if added != 1 and not (self._has_others and added):
             raise UsageError(
                 f'{self._source}: its train_op adds {added} to the global step, not 1: give '
@@ -131,19 +125,16 @@ class BatchCounts(tf.train.SessionRunHook):
     """
 
     def __init__(self, source: str):
-        self._source = source
-
-    def begin(self):
-        self._global_step, self._is_over = tf.train.get_global_step(), False
+        self._source, self._is_over = source, False
 
     def after_create_session(self, session, coord):
-        self._next = self._last = session.run(self._global_step)
+        self._next = self._last = global_step(session)
 
     def after_run(self, run_context, run_values):
         if self._is_over:
             return
         self._next += 1
-        last, self._last = self._last, run_context.session.run(self._global_step)
+        last, self._last = self._last, global_step(run_context.session)
         if self._last not in (self._next, last):  # The last batch of an iteration may be of no step.
             self._is_over = True
             tf.logging.warning(

@@ -9,6 +9,7 @@ import contextlib
 from typing import Any
 
 from tf_estimator.exact import keys
+from tf_estimator.graphs import TABLE_OPS
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.data.ops import dataset_ops
@@ -17,8 +18,7 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.graphs import ancestors
 
 STARTS = 'starts_of_input'  # A collection: what starts the iterators, once the global step is known.
-_TABLES = ('HashTableV2', 'LookupTableFindV2', 'LookupTableSizeV2')
-_STATELESS = ('IteratorV2', 'IteratorGetNext', *_TABLES, 'Assert', 'Print', 'PrintV2')
+_STATELESS = ('IteratorV2', 'IteratorGetNext', *TABLE_OPS, 'Assert', 'Print', 'PrintV2')
 
 
 @contextlib.contextmanager

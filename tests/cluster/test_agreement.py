@@ -180,7 +180,7 @@ def test_a_cluster_that_accumulates_gradients_resumes_to_the_same_bits(train, tm
     flags = (f'--hparams={hparams}', '--num_towers=2')
     flags += ('--schedule=train', '--save_checkpoints_steps=5')
     expected = train(2, *flags)
-    slow = {'directory': tmp_path, 'environ': {'TINY_SECONDS': '0.1'}}
+    slow = {'directory': tmp_path, 'environ': {'TINY_SECONDS': '1'}}
     stopped = train(2, *flags, **slow)
     stopped.wait_for('chief0', 'step = 6')
     stopped.send('worker0', signal.SIGTERM)

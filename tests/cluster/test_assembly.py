@@ -5,6 +5,7 @@ import contextlib
 import json
 import socket
 import threading
+import types
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -118,10 +119,15 @@ def test_two_parts_that_lose_each_other_do_not_both_train(monkeypatch):
 
     monkeypatch.setattr(Assembly, '_look', look)
     monkeypatch.setattr(assembly, 'probe_all', probe_own_part)
+    now = [0.0]
+    monkeypatch.setattr(assembly, 'time', types.SimpleNamespace(monotonic=lambda: now[0]))
     first = [cluster.start(i, [0, 1]) for i in (0, 1)]
     assert [names(each)[1:] for each in first] == [['worker 0', 'worker 1']] * 2
     cluster.hold()
-    second = [cluster.start(i, [2, 3], timeout=0.2) for i in (2, 3)]
+    second = [cluster.start(i, [2, 3], timeout=10) for i in (2, 3)]
+    cluster.wait_for(2)
+    cluster.wait_for(3)
+    now[0] = 11  # Each sees the other.
     with pytest.raises(Held, match='another trainer is training there'):
         second[0].result(timeout=100)
     with pytest.raises(RunError, match='fewer than 2 tasks \\(--min_tasks\\): .*worker 2'):
@@ -192,6 +198,7 @@ def test_a_chief_that_trains_sees_a_task_that_waits_but_not_another_program_nor_
 def test_a_task_with_another_output_dir_is_refused():
     cluster = Cluster(2)
     other = cluster.start(1, holder=lambda: '')
+    cluster.wait_for(1)
     cluster.start(0, timeout=1)
     with pytest.raises(UsageError, match='--output_dir=/shared is not that of worker 0 .*: give all tasks the same one'):
         other.result(timeout=100)

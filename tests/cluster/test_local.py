@@ -24,8 +24,10 @@ from tests.cluster.conftest import FLAGS, STEPS
 from tests.cluster.tasks import tf_config, wait_until
 from tests.shared import POLYNOMIAL, ROOT, assert_equal, failed, raised, read_weights, refused
 
-# Until the evaluator, and no other task, has been stopped.
-SAVES = 'signal.signal(signal.SIGTERM, lambda *unused: os._exit(1))\nleave(143, "stopped")'
+# Once it and another task are ready for SIGTERM: goes on until the other one, and not this one, has been stopped.
+AFTER_THE_OTHER = 'wait_for("ready")\ntouch("both")\nleave({}, "stopped")'
+SAVES = 'log_a_step()\nsignal.signal(signal.SIGTERM, lambda *unused: os._exit(1))\n' + AFTER_THE_OTHER.format(143)
+RESISTS = 'signal.signal(signal.SIGTERM, signal.SIG_IGN)\n' + AFTER_THE_OTHER.format(1)
 FAKE = os.path.join(ROOT, 'tests', 'cluster', 'fake_task.py')
 
 
@@ -146,8 +148,8 @@ def test_a_signal_is_passed_on_and_a_stopped_evaluator_stops_nobody(launch, capl
         (143, {'chief0': 'serve(143)', 'worker0': 'leave(143)'}),  # Before the first step, the chief is not notified.
         (129, {'chief0': 'log_a_step()\nserve(129)', 'worker0': 'leave(143)', 'ps0': ''}),  # Nor in steps with servers.
         (143, {'chief0': 'touch("ready")\nwait_for("never")', 'worker0': 'leave(143)'}),  # By SIGTERM itself.
-        (143, {'chief0': 'serve(143)', 'worker0': 'leave(143)', 'ps0': 'resist("stopped")'}),  # The server has lost the chief.
-        (143, {'chief0': f'log_a_step()\n{SAVES}', 'worker0': 'leave(143)', 'evaluator0': 'serve(143)'}),  # Saves a checkpoint.
+        (143, {'chief0': 'serve(143)', 'worker0': 'leave(143, "both")', 'ps0': RESISTS}),  # The server has lost the chief.
+        (143, {'chief0': SAVES, 'worker0': 'leave(143, "both")', 'evaluator0': 'serve(143)'}),  # The chief saves a checkpoint.
     ],
 )
 def test_a_stopped_task_stops_those_not_notified(launch, code, tasks):
@@ -187,7 +189,7 @@ def test_a_cluster_that_loses_a_task_restarts_and_ends_with_the_same_result(run,
     assert 'Saving dict for global step 50' in logged(expected, 'worker-0')
     assert 'loss = ' not in logged(expected, 'worker-1')
 
-    monkeypatch.setenv('TINY_SECONDS', '0.1')
+    monkeypatch.setenv('TINY_SECONDS', '1')
     threading.Thread(target=kill, daemon=True).start()
     code, result, err = run(*flags, '--local_cluster=worker:2', '--restarts=1', output_dir=found)
     assert code == 0 and result == json.loads((expected / 'results.json').read_text()), err

@@ -11,7 +11,7 @@ from estimator_trainer.common.cluster import asynchronous, watch
 from estimator_trainer.common.cluster.probe import ANSWERS, LOST, UNREACHABLE
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from tests.cluster.conftest import HPARAMS, STEPS
-from tests.cluster.tasks import addresses
+from tests.cluster.tasks import addresses, wait_until
 from tests.shared import assert_equal, failed, refused
 
 ENDLESS = ('--train_steps=100000', '--save_summary_steps=10')
@@ -29,7 +29,7 @@ def test_a_chief_alone_trains_as_one_process_and_resumes_exactly_after_a_stop_an
     """Also: a signal to the parameter server stops training, and its loss ends the chief."""
     flags = ['--schedule=train', f'--hparams={HPARAMS},ema_decay=0.9,uses_words=true', '--save_checkpoints_steps=5']
     alone = train(1, *flags)
-    slow = {'servers': 1, 'directory': tmp_path, 'environ': {'TINY_SECONDS': '0.1'}}
+    slow = {'servers': 1, 'directory': tmp_path, 'environ': {'TINY_SECONDS': '1'}}
     run = train(1, *flags, **slow)
     run.wait_for_step('chief0', 3)
     run.send('ps0', signal.SIGTERM)
@@ -47,16 +47,19 @@ def test_a_chief_alone_trains_as_one_process_and_resumes_exactly_after_a_stop_an
     assert_equal(resumed.weights(), alone.weights(), 1e-6)
 
 
-def test_a_lost_and_restarted_worker_stops_nobody(train):
+def test_a_lost_and_restarted_worker_stops_nobody(train, tmp_path):
     """Also: early stopping of the chief stops the worker."""
     stopping = ('--early_stopping_patience=2', '--early_stopping_min_delta=100', '--save_checkpoints_steps=100')
-    run = train(2, *ENDLESS, *stopping, servers=2, environ={'TINY_SECONDS': '0.06'})
+    environ = {'TINY_SECONDS': '0.03', 'TINY_EVALUATION': str(tmp_path / 'returned')}
+    run = train(2, *ENDLESS, *stopping, servers=2, environ=environ)
     run.wait_for('worker0', 'Running local_init_op')
     run.wait_for_step('chief0', 20)
     run.send('worker0', signal.SIGKILL)
     run.processes['worker0'].wait()
     run.wait_for_step('chief0', 90)
     run.start('worker')
+    run.wait_for('worker0', 'Done running local_init_op')
+    (tmp_path / 'returned').touch()
     assert run.wait() == [0, 0, 0, 0]
     results = [run.result(f'{job}0') for job in ('chief', 'worker')]
     assert all(300 <= result['global_step'] < 100000 for result in results) and 'Stopping early' in run.log('chief0')
@@ -77,10 +80,13 @@ def test_a_lost_chief_ends_the_others_which_do_not_name_a_previously_lost_worker
 
 def test_a_signal_to_a_worker_while_the_chief_evaluates_stops_all_and_they_resume(train, tmp_path):
     """Also: all end with 0 at the last step, which each task may exceed by one."""
-    flags, slow = [f'--train_steps={6 * STEPS}', '--save_summary_steps=10'], {'TINY_SECONDS': '0.5'}
-    run = train(2, *flags, '--save_checkpoints_steps=5', servers=1, directory=tmp_path, environ=slow)
+    flags = [f'--train_steps={6 * STEPS}', '--save_summary_steps=10']
+    environ = {'TINY_SECONDS': '1', 'TINY_EVALUATION': str(tmp_path / 'told')}
+    run = train(2, *flags, '--save_checkpoints_steps=5', servers=1, directory=tmp_path, environ=environ)
     run.wait_for('chief0', 'Restoring parameters')
     run.send('worker0', signal.SIGTERM)
+    wait_until(lambda: 'SIGTERM: stopping' in run.log('worker0'))
+    (tmp_path / 'told').touch()
     assert run.wait() == [143] * 3
     assert run.log('chief0').count('Saving dict') == 1
     assert 5 <= int(run.weights()['global_step']) < 6 * STEPS

@@ -8,7 +8,6 @@ import threading
 import pytest
 
 from estimator_trainer.common.cluster import probe
-from tests.cluster.tasks import free_ports
 
 SETTINGS = b'\0\0\x12\4\0\0\0\0\0' + bytes(18)  # A gRPC server's first frame.
 SSH = b'SSH-2.0-OpenSSH_9.6\r\n'
@@ -48,7 +47,9 @@ def test_a_task_answers_is_silent_lost_another_program_or_cannot_be_reached():
     with contextlib.ExitStack() as servers:
         cases = [(SETTINGS, probe.ANSWERS), (None, probe.SILENT), (b'', probe.LOST), (SSH, probe.FOREIGN)]
         ports = {servers.enter_context(listening(answer)): state for answer, state in cases}
-        ports |= {servers.enter_context(web_server()): probe.FOREIGN, free_ports(1)[0]: probe.LOST}
+        unused = servers.enter_context(socket.socket())
+        unused.bind(('127.0.0.1', 0))
+        ports |= {servers.enter_context(web_server()): probe.FOREIGN, unused.getsockname()[1]: probe.LOST}
         expected = {f'127.0.0.1:{port}': state for port, state in ports.items()}
         expected[f'[::1]:{servers.enter_context(listening(SETTINGS, "::1", socket.AF_INET6))}'] = probe.ANSWERS
         expected['no.such.host.invalid:1'] = expected[f'{"a" * 64}:1'] = probe.UNKNOWN

@@ -10,7 +10,7 @@ TWO, THREE = ['a:1', 'b:1'], ['a:1', 'b:1', 'c:1']
 SLURM = dict(SLURM_JOB_ID='21900', SLURM_STEP_ID='0', SLURM_STEP_NUM_TASKS='4', SLURM_STEP_NODELIST='n[1-2]')
 SLURM |= dict(SLURM_STEP_TASKS_PER_NODE='2(x2)', SLURMD_NODENAME='n2', SLURM_LOCALID='0')
 JOBS = 'chief, worker, ps, evaluator'
-EXAMPLES = dict.fromkeys(['a', 'a:', ':1', 'a:0', 'a:65536', 'a:b', 'a b:1'], 'host:2222') | {
+EXAMPLES = dict.fromkeys(['a', 'a:', ':1', 'a:0', 'a:65536', 'a:b', 'a:\u0663', 'a b:1'], 'host:2222') | {
     'grpc://a:1': 'host:2222 (omit grpc://)',
     'grpc://[::1]:1': '[::1]:2222 (omit grpc://)',
     '::1:2222': '[::1]:2222',
@@ -52,6 +52,7 @@ def test_invalid_descriptions_of_a_cluster_are_rejected():
         (': its cluster is not an object of lists of hosts', ['{"cluster": [""]}', text_of({'ps': ''}), text_of({'ps': [1]})]),
         (': its task is not an object of a type and an index', ['{"task": "worker"}', '{"task": {"type": 1}}']),
         *((f": its task's index {i} is not an integer from 0", [f'{{"task": {{"index": {i}}}}}']) for i in (-1, 'true', 0.5)),
+        (': its task\'s index "\\u0663" is not an integer from 0', ['{"task": {"index": "\\u0663"}}']),
         (': its task is worker 2, and the cluster has 2 of this type', [text_of(CLUSTER, 'worker', 2)]),
         (': its task is worker 1, and the cluster has 1 of this type', [text_of({'worker': ['a:1']}, 'worker', 1)]),
         (f': its task has the type trainer, which is not one of {JOBS}', [text_of(CLUSTER, 'trainer')]),

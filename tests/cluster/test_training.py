@@ -31,7 +31,7 @@ def test_a_cluster_trains_as_one_process(undisturbed):
 
 def test_stopped_and_then_lost_tasks_resume_to_the_same_bits(train, undisturbed, tmp_path):
     """Also: a signal to one stops all after the same step; loops of several steps and an evaluator change no bit."""
-    (_, two), slow = undisturbed, {'directory': tmp_path, 'environ': {'TINY_SECONDS': '0.1'}}
+    (_, two), slow = undisturbed, {'directory': tmp_path, 'environ': {'TINY_SECONDS': '1'}}
     stopped = train(2, '--schedule=train', **slow)
     stopped.wait_for('chief0', 'step = 3')
     stopped.send('worker0', signal.SIGTERM)

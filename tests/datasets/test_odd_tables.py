@@ -142,6 +142,15 @@ def test_durations_are_ignored_whose_unit_differs_between_files(tmp_path, caplog
     assert 'a.parquet: the columns parts are ignored: they are nested.' in caplog.text
 
 
+def test_a_column_of_a_type_without_texts_is_ignored(tmp_path, caplog):
+    lasting = pa.array([(1, 2, 3)], pa.month_day_nano_interval())  # Months, days and nanoseconds.
+    found = pa.table({'x': [1], 'key': pa.array([bytes(range(240, 256))], pa.uuid()), 'lasting': lasting})
+    with pa.ipc.new_file(path := str(tmp_path / 'a.arrow'), found.schema) as writer:
+        writer.write_table(found)
+    assert cells(path) == [['1']] and open_rows(found).header == ['x']
+    assert 'a.arrow: the columns key, lasting are ignored: they are of a type that has no texts' in caplog.text
+
+
 def test_rows_of_a_program_have_the_columns_of_all_of_them():
     (block,) = open_rows([{'x': 1}, {'y': 'b', 'x': None}]).blocks()
     assert [column.to_pylist() for column in block.columns] == [['1', ''], ['', 'b']]

@@ -11,6 +11,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.inference.rows import make_batch
 from estimator_trainer.common.own_data import tokens
 from estimator_trainer.datasets import text
 from tests.datasets.own_data import Prepared, parse, prepare_raw
@@ -138,6 +139,21 @@ def test_a_graph_finds_words_of_either_unicode_form(vocabulary, session):
     found = [tokens.token_ids(tf.constant(text), tokens.get_params(), vocabulary) for text in texts]
     session.run(tf.tables_initializer())
     assert [row.tolist() for row in session.run(found)] == [[2], [2]]
+
+
+@pytest.mark.parametrize('kind', tokens.KINDS)
+def test_a_text_of_a_program_has_the_tokens_that_it_has_in_a_file(tmp_path, prepared, kind):
+    if kind == tokens.SUBWORDS:
+        pytest.importorskip('sentencepiece')
+    pairs = [('pos', 'ein süßer Film'), ('neg', 'ein übler Film')] * 20
+    found = prepared(write(tmp_path / 'a.txt', pairs), f'tokens={kind}')
+    given = [unicodedata.normalize('NFD', 'ein süßer Café-Film'), '\u00a0Film\u3000', '  übler Film']
+    (tmp_path / 'new.txt').write_text('\n'.join(given))
+    (features, errors), readers = found.predict(tmp_path / 'new.txt'), text.cell_readers(found.params)
+    batch, _ = make_batch(given, text.raw_specs(found.params), readers)
+    assert not errors and [np.trim_zeros(one['text']).tolist() for one in features] == [
+        np.trim_zeros(ids_of_one).tolist() for ids_of_one in prepare_raw(text, found.params, batch)['text']
+    ]
 
 
 def test_unknown_words_raise_an_alarm_for_training_other_splits_and_input(tmp_path, prepared, caplog):

@@ -98,9 +98,21 @@ def test_a_download_stops_when_retrying_is_useless(path):
 
 
 def test_bytes_from_before_a_server_falls_silent_are_kept(path, monkeypatch):
-    monkeypatch.setattr(module, 'TIMEOUT', 1.0)
-    over = threading.Event()
-    with serving(send(count=70_000, then=lambda: over.wait(100))) as (url, ranges):
+    is_sent, over = threading.Semaphore(0), threading.Event()
+    open_ = module._open
+
+    def open_sent(url, begin):
+        response = open_(url, begin)
+        assert is_sent.acquire(timeout=100)  # A server that takes its time is not silent.
+        response.fp.raw._sock.settimeout(0.1)
+        return response
+
+    def fall_silent():
+        is_sent.release()
+        over.wait(100)
+
+    monkeypatch.setattr(module, '_open', open_sent)
+    with serving(send(count=70_000, then=fall_silent)) as (url, ranges):
         try:
             download(url, str(path), SHA256)
         finally:
@@ -114,7 +126,9 @@ def test_a_server_that_never_answers_or_cannot_be_reached_is_named_and_a_path_th
     with socket.create_server(('127.0.0.1', 0)) as listener:
         url = f'http://127.0.0.1:{listener.getsockname()[1]}/file.bin'
         assert 'the server did not answer for 0.2 seconds' in refusal(url, path)
-    assert 'Connection refused' in refusal(url, path)
+    with socket.socket() as unused:
+        unused.bind(('127.0.0.1', 0))
+        assert 'Connection refused' in refusal(f'http://127.0.0.1:{unused.getsockname()[1]}/file.bin', path)
     assert 'cannot be downloaded: ' in refusal('http://no-such-host.invalid/file.bin', path)
     shutil.rmtree(path.parent)
     path.parent.write_text('')

@@ -1,8 +1,8 @@
-"""Loggers import large packages, which takes long on a loaded machine."""
+"""Loggers import large packages, at a low priority: on a loaded machine, only the limit of a test ends them."""
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
-    monkeypatch.setattr('estimator_trainer.common.monitoring.tracker._SECONDS', 100)
+    monkeypatch.setattr('estimator_trainer.common.monitoring.tracker._SECONDS', 1000)

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,32 +11,26 @@ import urllib.request
 import pytest
 
 from estimator_trainer.common.monitoring.tracker import Tracker
+from tests.cluster.tasks import free_ports
 
 pytest.importorskip('mlflow.server', reason='a server needs the whole package mlflow', exc_type=ImportError)
 MODULES = {'mlflow': 'estimator_trainer.common.loggers.mlflow_logger'}
 
 
-def _free_port():
-    with socket.socket() as found:
-        found.bind(('127.0.0.1', 0))
-        return found.getsockname()[1]
-
-
 @pytest.fixture(scope='module')
 def server(tmp_path_factory):
     """The URI of a server with an empty database."""
-    directory, uri = tmp_path_factory.mktemp('mlflow'), f'127.0.0.1:{_free_port()}'
-    host, port = uri.split(':')
-    command = [sys.executable, '-m', 'mlflow', 'server', f'--host={host}', f'--port={port}', '--workers=1']
+    directory, (port,) = tmp_path_factory.mktemp('mlflow'), free_ports(1)
+    command = [sys.executable, '-m', 'mlflow', 'server', '--host=127.0.0.1', f'--port={port}', '--workers=1']
     command += [f'--backend-store-uri=sqlite:///{directory}/db', f'--artifacts-destination={directory}/artifacts']
     environ = {**os.environ, 'MLFLOW_DISABLE_TELEMETRY': 'true', 'MLFLOW_SERVER_ENABLE_JOB_EXECUTION': 'false'}
     with open(directory / 'log', 'w') as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environ, cwd=directory, start_new_session=True)
     try:
-        while not _answers(f'http://{uri}/health'):
+        while not _answers(f'http://127.0.0.1:{port}/health'):
             assert process.poll() is None, (directory / 'log').read_text()
             time.sleep(0.1)
-        yield f'http://{uri}'
+        yield f'http://127.0.0.1:{port}'
     finally:
         os.killpg(process.pid, signal.SIGKILL)  # With the processes of its own.
         process.wait()
@@ -120,7 +113,7 @@ def test_a_tracked_run_that_is_gone_is_one_warning_with_the_cure(client, tmp_pat
 
 
 def test_a_server_that_is_away_is_one_warning(client, tmp_path, caplog, monkeypatch):
-    monkeypatch.setenv('MLFLOW_TRACKING_URI', f'http://127.0.0.1:{_free_port()}')
+    monkeypatch.setenv('MLFLOW_TRACKING_URI', f'http://127.0.0.1:{free_ports(1)[0]}')
     monkeypatch.setenv('MLFLOW_HTTP_REQUEST_MAX_RETRIES', '0')
     tracker = track(tmp_path)
     tracker.log(1, {'loss': 1})

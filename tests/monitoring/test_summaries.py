@@ -108,8 +108,9 @@ def test_the_input_wait_is_the_time_from_the_beginning_of_a_step_to_its_batch(se
     clock, is_started = [100.0], threading.Event()
 
     def now():
+        found = np.float64(clock[0])
         is_started.set()
-        return np.float64(clock[0])
+        return found
 
     def next_batch():
         assert is_started.wait(100)

@@ -31,7 +31,8 @@ def test_the_notebook_shows_what_it_says(tmp_path, data_dir, monkeypatch):
     mistake = "import estimator_trainer\nestimator_trainer.load('none')"
     notebook.cells.append(nbformat.v4.new_code_cell(mistake, metadata={'tags': ['raises-exception']}))
     monkeypatch.setattr(local_provisioner, 'launch_kernel', launch_forked)
-    client = nbclient.NotebookClient(notebook, timeout=300, resources={'metadata': {'path': str(tmp_path)}})
+    limits = dict.fromkeys(['timeout', 'startup_timeout', 'iopub_timeout'], 300)
+    client = nbclient.NotebookClient(notebook, **limits, resources={'metadata': {'path': str(tmp_path)}})
     client.execute(env={**os.environ, 'PYTHONPATH': ROOT})
 
     def outputs(part):

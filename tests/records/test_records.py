@@ -219,6 +219,12 @@ def files(directory):
 
 
 @pytest.fixture
+def several_cores(monkeypatch):
+    """A file is written in a thread for each core, and these tests need more than one."""
+    monkeypatch.setattr(os, 'cpu_count', lambda: 2)
+
+
+@pytest.fixture
 def shards_of_300_bytes(monkeypatch):
     monkeypatch.setattr(groups, 'SHARD_BYTES', 300)
 
@@ -256,7 +262,9 @@ def test_an_example_that_is_none_is_skipped_and_the_log_says_what_is_written_whe
     'fingerprint, is_changed, made',
     [('v1', False, range(2, 40, 4)), ('v1', True, range(0, 40, 2)), ('v2', False, range(40)), (None, False, range(40))],
 )
-def test_files_of_an_interrupted_conversion_of_the_same_are_kept(tmp_path, caplog, fingerprint, is_changed, made):
+def test_files_of_an_interrupted_conversion_of_the_same_are_kept(
+    tmp_path, caplog, several_cores, fingerprint, is_changed, made
+):
     def example_at(i):
         if i == 38:  # After three of the four files are finished; example 4, in the first, is skipped.
             while not progress.exists() or len(json.loads(progress.read_text())['files']) < 3:
@@ -322,7 +330,7 @@ def test_several_splits_are_written_in_one_pass_in_lists_and_resume_after_an_int
     assert manifest.load(str(tmp_path / 'both'), 'eval') == manifest.load(str(tmp_path / 'apart'), 'eval')
 
 
-def test_shards_are_written_in_parallel_but_a_second_process_waits_and_uses_the_result(tmp_path, caplog):
+def test_shards_are_written_in_parallel_but_a_second_process_waits_and_uses_the_result(tmp_path, caplog, several_cores):
     both = threading.Barrier(2, timeout=100)
     write(tmp_path / 'shards', Lazy(2, lambda i: both.wait() * 0 or {'id': i}), num_shards=2)
     assert read_ids(tmp_path / 'shards') == [0, 1]

@@ -11,6 +11,7 @@ import pytest
 
 from estimator_trainer.common.serving.form import form_of
 from estimator_trainer.common.serving.rest import Inputs
+from tests.cluster.tasks import free_ports
 from tests.serving import pages
 
 playwright = pytest.importorskip('playwright.sync_api', reason="it needs pip install -e '.[browser]'")
@@ -57,7 +58,8 @@ CONTRAST = """() => {
 @pytest.fixture(scope='module')
 def browser():
     with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM)
+        expect.set_options(timeout=MILLISECONDS)
+        browser = started.chromium.launch(executable_path=CHROMIUM, timeout=MILLISECONDS)
         yield browser
         browser.close()
 
@@ -74,10 +76,9 @@ def opened(browser):
         page.on('pageerror', lambda error: faults.append(str(error)))
         page.on('console', lambda line: faults.append(line.text) if 'Content Security Policy' in line.text else None)
         page.goto(f'http://127.0.0.1:{port}')
-        page.locator('.field').first.wait_for()
+        page.locator('.field, #form > p').first.wait_for()
         return page
 
-    expect.set_options(timeout=MILLISECONDS)
     yield open_page
     for context in contexts:
         context.close()
@@ -203,16 +204,14 @@ def test_what_mattered_is_told_of_columns_words_and_patches(opened, digits, revi
     expect(page.locator('#reasons > *')).to_have_count(0)  # They were of another picture.
 
 
-def test_a_model_of_which_nothing_is_known_has_no_form(browser):
+def test_a_model_of_which_nothing_is_known_has_no_form(opened):
     model = pages.reviews()
     model.form = form_of('reviews', Inputs({}), {})
     with pages.serving(model) as port:
-        page = browser.new_page()
-        page.goto(f'http://127.0.0.1:{port}')
+        page = opened(port)
         expect(page.locator('#form')).to_contain_text('these are its inputs and outputs')
         page.get_by_role('link').click()
         expect(page.locator('body')).to_contain_text('signature_def')
-        page.close()
 
 
 def test_the_keyboard_suffices_for_a_text(opened, reviews):
@@ -258,7 +257,8 @@ def test_a_phone_needs_no_scrolling_to_the_side_and_texts_are_readable(opened, d
 
 
 def test_the_page_says_that_the_server_is_away_and_goes_on_when_it_is_back(opened):
-    with pages.serving(pages.reviews()) as port:
+    (port,) = free_ports(1)  # That nobody takes meanwhile.
+    with pages.serving(pages.reviews(), port):
         page = opened(port)
         page.get_by_label('text').fill('a good film')
         expect(page.locator('#away')).to_be_hidden()

@@ -1,5 +1,6 @@
 """Trials in separate processes: values, seeds, pruning, failures, stops, and resuming a study."""
 
+import functools
 import subprocess
 import warnings
 
@@ -11,6 +12,7 @@ from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.common.sweep.execution import run_trials
+from estimator_trainer.common.sweep.sampling import make_sampler
 from estimator_trainer.common.sweep.sharing import Sharing
 from tests.sweep.test_study import LOWEST, SPACE, open_at
 
@@ -47,12 +49,9 @@ class Processes:
         return self.directory / (f'{trial.number}' if self.num_seeds == 1 else f'{trial.number}-{index}')
 
 
-def search(study, processes, num_trials, jobs=1, goal=LOWEST, space=SPACE, sharing=None):
-    return list(
-        run_trials(
-            study, space, goal, num_trials, jobs, processes, StopOnSignal(), sharing or Sharing(str(processes.directory))
-        )
-    )
+def search(study, processes, num_trials, jobs=1, goal=LOWEST, space=SPACE, sampler='tpe', seed=1):
+    make, sharing = functools.partial(make_sampler, sampler, space, seed), Sharing(str(processes.directory))
+    return list(run_trials(study, make, space, goal, num_trials, jobs, processes, StopOnSignal(), sharing))
 
 
 @pytest.mark.parametrize('goal, best, others', [(LOWEST, 1.5, 9), (Objective('accuracy', True), 3.0, 0)])
@@ -101,6 +100,16 @@ def test_a_stopped_trial_ends_the_search_and_resumes_in_the_next(tmp_path):
     assert second.number == 1
 
 
+def test_a_search_that_is_resumed_draws_what_one_without_a_stop_does(tmp_path):
+    drawn = []
+    for name, parts in (('whole', [3]), ('parts', [1, 3])):
+        (tmp_path / name).mkdir()
+        for part in parts:
+            search(open_at(tmp_path / name), Processes(tmp_path / name, 'echo 1 > values'), part)
+        drawn.append([trial.params['x'] for trial in open_at(tmp_path / name).trials])
+    assert drawn[0] == drawn[1] and len({*drawn[0]}) == 3
+
+
 def test_a_trial_runs_with_each_seed_and_is_worth_their_mean(tmp_path):
     waiting = 'until [ -e ../0-2/values ]; do sleep 0.01; done; echo 2'
     script = f'case $PWD in *-0) echo 1;; *-1) {waiting};; *) echo 6;; esac > values'
@@ -144,11 +153,11 @@ def test_a_finite_space_ends_a_search_once_each_point_has_run(tmp_path, sampler)
         'x': optuna.distributions.CategoricalDistribution([1, 2]),
         'y': optuna.distributions.FloatDistribution(0, 1, step=0.5),
     }
-    study = open_at(tmp_path, space=space, sampler=sampler)
+    study = open_at(tmp_path)
     study.add_trial(optuna.create_trial(value=3, params={'x': 2, 'y': 0.5}, distributions=space))
     processes = Processes(tmp_path, 'echo 1 > values', 'echo 1 > values', 'exit 1', 'echo 1 > values')
-    search(study, processes, 4, jobs=2, space=space)
-    search(open_at(tmp_path, space=space, sampler=sampler), processes, 100, jobs=2, space=space)
+    search(study, processes, 4, jobs=2, space=space, sampler=sampler)
+    search(open_at(tmp_path), processes, 100, jobs=2, space=space, sampler=sampler)
     points = [(trial.params['x'], trial.params['y']) for trial in study.trials]
     assert sorted(points) == [(1, 0), (1, 0.5), (1, 1), (2, 0), (2, 0.5), (2, 1)]
     assert sampler == 'tpe' or points[1:] == [(1, 0), (1, 0.5), (1, 1), (2, 0), (2, 1)]

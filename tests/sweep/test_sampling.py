@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
@@ -19,9 +20,10 @@ SPACE = {
 
 def asked(space, kind, count, seed=0):
     """Returns the parameters of trials, of which every third fails."""
-    study = optuna.create_study(sampler=make_sampler(kind, space, seed))
+    study = optuna.create_study()
     points = []
     for i in range(count):
+        study.sampler = make_sampler(kind, space, seed, i)
         trial = study.ask(space)
         points.append(tuple(trial.params.values()))
         study.tell(trial, *((None, TrialState.PRUNED) if i % 3 == 2 else (1.0,)))
@@ -55,15 +57,23 @@ def test_no_point_of_a_finite_space_repeats_whatever_the_sampler_draws():
 
 
 def test_an_infinite_space_is_sampled_as_by_optuna():
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=5, constant_liar=True))
+    seed = np.random.SeedSequence([5, 0]).generate_state(1)[0]
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=int(seed), constant_liar=True))
     space = {'x': FloatDistribution(0, 1), 'kind': CategoricalDistribution(['a', 'b'])}
     expected = [tuple(study.ask(space).params.values()) for _ in range(3)]
-    study = optuna.create_study(sampler=make_sampler('tpe', space, 5))
+    study = optuna.create_study(sampler=make_sampler('tpe', space, 5, 0))
     assert [tuple(study.ask(space).params.values()) for _ in range(3)] == expected
 
 
+def test_the_seed_the_number_and_the_results_before_decide_what_a_trial_draws():
+    space = {'x': FloatDistribution(0, 1), 'kind': CategoricalDistribution(['a', 'b'])}
+    points = asked(space, 'tpe', 14)  # From the 11th on, by the results.
+    assert asked(space, 'tpe', 14) == points and len({*points}) == 14
+    assert not {x for x, _ in asked(space, 'tpe', 14, seed=1)} & {x for x, _ in points}
+
+
 def test_running_trials_take_points_and_dropped_ones_give_them_back():
-    study = optuna.create_study(sampler=make_sampler('grid', SPACE, 0))
+    study = optuna.create_study(sampler=make_sampler('grid', SPACE, 0, 0))
     trial = study.ask(SPACE)
     assert num_left(study, SPACE) == 5 and study.ask(SPACE).params['rate'] == 0.2
     study.tell(trial, state=TrialState.FAIL)

@@ -1,11 +1,10 @@
-"""A study in its file: sampling on resuming, its setup, and damage."""
+"""A study in its file: its setup, and damage."""
 
 import optuna
 import pytest
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.storage.objective import Objective
-from estimator_trainer.common.sweep.sampling import make_sampler
 from estimator_trainer.common.sweep.study import open_study
 from estimator_trainer.hparams.defaults import DEFAULTS
 
@@ -13,17 +12,8 @@ SPACE = {'x': optuna.distributions.FloatDistribution(0, 1)}
 LOWEST = Objective('loss', False)
 
 
-def open_at(directory, goal=LOWEST, seed=1, setup=None, space=SPACE, sampler='tpe'):
-    return open_study(str(directory), goal, lambda count: make_sampler(sampler, space, seed + count), setup or {})
-
-
-def test_the_seed_decides_what_a_study_draws_and_never_the_same_again(tmp_path):
-    drawn = []
-    for name, seed in (('a', 1), ('b', 1), ('c', 2), ('c', 2)):
-        (tmp_path / name).mkdir(exist_ok=True)
-        study = open_at(tmp_path / name, seed=seed)
-        drawn.append([study.ask(SPACE).params['x'] for _ in range(2)])
-    assert drawn[0] == drawn[1] != drawn[2] and len({*drawn[2], *drawn[3]}) == 4
+def open_at(directory, goal=LOWEST, setup=None):
+    return open_study(str(directory), goal, setup or {})
 
 
 def test_a_study_refuses_another_setup_but_for_hyperparameters_that_came_later(tmp_path):

@@ -110,7 +110,7 @@ def test_a_stopped_sweep_resumes_its_trials(search, tmp_path, monkeypatch):
         wait_until(lambda: (trial / 'log.txt').exists() and 'step = 3' in (trial / 'log.txt').read_text())
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setenv('TINY_SECONDS', '0.2')
+    monkeypatch.setenv('TINY_SECONDS', '1')
     threading.Thread(target=stop, daemon=True).start()
     with pytest.raises(SystemExit) as stopped:
         search(*flags, script=TRAINER)

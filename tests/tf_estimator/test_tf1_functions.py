@@ -41,10 +41,15 @@ def test_hyper_parameters_keep_their_types_and_take_text_json_and_dicts():
         ('steps=1.5', "Could not parse hparam steps of type int from '1.5'"),
         ('is_on=maybe', 'Could not parse hparam is_on of type bool'),
         ('rate', 'Malformed hyperparameter value: rate'),
+        ('units[3]=1', r'units has no value at \[3\] to set'),
+        ('steps=7,steps=8', 'Multiple assignments to steps in '),
     ):
         with pytest.raises(ValueError, match=message):
-            params.parse(text)
-    for name, value in (('steps', 1.5), ('is_on', 1), ('units', 3), ('rate', [1.0]), ('rate', 'x')):
+            params.parse(f'name=9,{text}')
+    assert params.name == 2  # An error changes nothing.
+    assert params.parse('units=[1 2, 3],is_on=2').units == [1, 2, 3] and params.is_on is True
+    assert HParams(name='x').parse('name=a]b ,').name == 'a]b '  # As it was.
+    for name, value in (('steps', 1.5), ('is_on', 1), ('units', 3), ('rate', [1.0]), ('rate', 'x'), ('rate', None)):
         with pytest.raises(ValueError):
             params.set_hparam(name, value)
     with pytest.raises(ValueError, match='reserved: rate'):
@@ -236,6 +241,27 @@ def test_heads_train_with_the_optimizers_of_tensorflow_1_and_run_the_update_ops(
             spec = head.create_estimator_spec({}, 'train', w, tf.constant(label), optimizer(0.1), regularization_losses=[5.0])
             loss, total, _ = run(tf.losses.get_losses()[-1], spec.loss, spec.train_op)
             assert np.isfinite(total) and total == pytest.approx(loss + 5)
+
+
+def test_heads_of_other_losses_have_the_arguments_of_tensorflow_1():
+    logits = np.array([[0.5], [-1.0]], np.float32)
+    rates, chances = np.exp(logits), 1 / (1 + np.exp(-logits))
+    for head, label, losses, prediction in (
+        (estimator.poisson_regression_head('w', 1, compute_full_loss=False), [[2.0], [1.0]], rates - [[1], [-1]], rates),
+        (
+            estimator.logistic_regression_head('w'),
+            [[0.2], [1.0]],
+            -np.array([[0.2], [1]]) * np.log(chances) - np.array([[0.8], [0]]) * np.log(1 - chances),
+            chances,
+        ),
+    ):
+        with tf.Graph().as_default():
+            tf.train.create_global_step()
+            spec = head.create_estimator_spec({'w': tf.constant([[3.0], [1.0]])}, 'eval', logits, tf.constant(label))
+            (loss,) = run(spec.loss)
+            (found,) = run(head.create_estimator_spec({}, 'infer', logits).predictions['predictions'])
+        assert loss == pytest.approx((3 * losses[0, 0] + losses[1, 0]) / 2, rel=1e-5)
+        np.testing.assert_allclose(found, prediction, rtol=1e-5)
 
 
 def test_several_heads_are_one_whose_loss_is_the_weighted_sum_of_theirs():

@@ -134,6 +134,7 @@ def test_each_source_of_tf_contrib_is_a_module_and_each_renamed_name_is_there():
             value = getattr(value, part)
         assert callable(value) or path.endswith('metric_learning')
     assert contrib.rnn.python.ops.rnn_cell.NASCell is contrib.rnn.NASCell
+    assert contrib.tpu.python.tpu.async_checkpoint.AsyncCheckpointSaverHook is tf.train.CheckpointSaverHook
     assert contrib.legacy_seq2seq.python.ops.seq2seq.rnn_decoder is contrib.legacy_seq2seq.rnn_decoder
 
 

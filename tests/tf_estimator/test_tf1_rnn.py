@@ -140,6 +140,55 @@ def test_a_cell_of_architecture_search_is_that_of_its_paper():
         np.testing.assert_allclose(value, expected, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize('size', [None, 4])
+def test_groups_of_an_lstm_read_their_parts(size):
+    groups, units = 2, 2 * UNITS
+    x = RANDOM.normal(size=[LENGTH, BATCH, 4]).astype(np.float32)
+    kernels = RANDOM.normal(size=[groups, (4 + (size or units)) // groups, 4 * UNITS]).astype(np.float32)
+    biases = RANDOM.normal(size=[4, units]).astype(np.float32)
+    values = {f'rnn/glstm_cell/group{i}/kernel': kernel for i, kernel in enumerate(kernels)}
+    values |= {f'rnn/glstm_cell/bias_{gate}': bias for gate, bias in zip('ijfo', biases)}
+    projection = np.eye(units, dtype=np.float32)
+    if size:
+        projection = values['rnn/glstm_cell/projection/kernel'] = RANDOM.normal(size=[units, size]).astype(np.float32)
+    with tf.Graph().as_default():
+        cell = rnn.GLSTMCell(units, None, size, groups, 0.5, tf.abs)
+        outputs, state = tf.nn.dynamic_rnn(cell, tf.constant(x), dtype=tf.float32, time_major=True)
+        found = evaluate([outputs, state.c], **values)
+    c, m = np.zeros([BATCH, units]), np.zeros([BATCH, projection.shape[1]])
+    for i, step in enumerate(x):
+        read = zip(np.split(step, groups, 1), np.split(m, groups, 1), kernels)
+        parts = [np.split(np.concatenate([inputs, last], 1) @ kernel, 4, 1) for inputs, last, kernel in read]
+        gates = [np.concatenate(gate, 1) + bias for gate, bias in zip(zip(*parts), biases)]
+        c = c * sigmoid(gates[2] + 0.5) + sigmoid(gates[0]) * np.tanh(gates[1])
+        m = np.abs(c) * sigmoid(gates[3]) @ projection
+        np.testing.assert_allclose(found[0][i], m, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found[1], c, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match='divisible by number_of_groups=3'):
+        rnn.GLSTMCell(4, number_of_groups=3)
+
+
+@pytest.mark.parametrize(
+    'cell, names',
+    [
+        (rnn.GRUBlockCell, ('w_ru', 'b_ru', 'w_c', 'b_c')),
+        (rnn.GRUBlockCellV2, ('gates/kernel', 'gates/bias', 'candidate/kernel', 'candidate/bias')),
+    ],
+)
+def test_block_cells_are_grus_with_the_variables_of_tensorflow_1(cell, names):
+    values = (KERNEL[:, : 2 * UNITS], BIAS[: 2 * UNITS], KERNEL[:, 3 * UNITS :], BIAS[3 * UNITS :])
+    with tf.Graph().as_default():
+        outputs, _ = tf.nn.dynamic_rnn(cell(cell_size=UNITS), tf.constant(X), dtype=tf.float32, time_major=True)
+        found = evaluate(outputs, **{f'rnn/gru_cell/{name}': value for name, value in zip(names, values)})
+    h = np.zeros([BATCH, UNITS])
+    for x, output in zip(X, found):
+        r, u = np.split(sigmoid(np.concatenate([x, h], 1) @ values[0] + values[1]), 2, 1)
+        h = u * h + (1 - u) * np.tanh(np.concatenate([x, r * h], 1) @ values[2] + values[3])
+        np.testing.assert_allclose(output, h, rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match='Exactly one of num_units or cell_size'):
+        cell()
+
+
 def test_states_are_of_one_class_in_all_modules():
     api = importlib.import_module('tensorflow._api.v2.compat.v1.nn.rnn_cell')
     for module in (tf.nn.rnn_cell, api, rnn_cell, rnn_cell_impl, rnn):

@@ -211,6 +211,39 @@ def test_attention_is_a_mean_of_the_memory_weighted_by_scores_within_the_length_
     assert found[3] == 1
 
 
+def monotonic(p, previous):
+    """The weights of places that are chosen, each with its probability p, from where the last step chose on."""
+    reached = [sum(previous[start] * np.prod(1 - p[start:end]) for start in range(end + 1)) for end in range(len(p))]
+    return p * reached
+
+
+@pytest.mark.parametrize('mode', ['recursive', 'parallel', 'hard'])
+@pytest.mark.parametrize('kind', ['luong', 'bahdanau'])
+def test_monotonic_attention_goes_on_from_where_it_was(kind, mode):
+    memory, query = RANDOM.normal(size=[2, 4, 5]).astype(np.float32), RANDOM.normal(size=[2, 3]).astype(np.float32)
+    lengths, kernel, v = [3, 4], RANDOM.normal(size=[5, 3]).astype(np.float32), RANDOM.normal(size=3).astype(np.float32)
+    own = f'{kind}_monotonic_attention'
+    of_query = {f'{own}/attention_v': v, f'{own}/query_layer/kernel': np.eye(3, dtype=np.float32)}
+    with tf.Graph().as_default():
+        make = seq2seq.LuongMonotonicAttention if kind == 'luong' else seq2seq.BahdanauMonotonicAttention
+        mechanism = make(3, memory, lengths, score_bias_init=0.5, mode=mode)
+        state = mechanism.initial_state(2, tf.float32)
+        first, _ = mechanism(tf.constant(query), state)
+        assert run({variable.op.name: variable for variable in tf.global_variables()})[f'{own}/attention_score_bias'] == 0.5
+        p = tf.constant([[0.25, 0.5, 0.75]])
+        both = [first, seq2seq.monotonic_attention(tf.round(p + 0.1) if mode == 'hard' else p, [[0.0, 0.8, 0.2]], mode)]
+        values = {f'{own}/attention_score_bias': np.float32(0.1), **(of_query if kind == 'bahdanau' else {})}
+        found, again = evaluate(both, **{'memory_layer/kernel': kernel, **values})
+    for row, length in enumerate(lengths):
+        keys = memory[row, :length] @ kernel
+        scores = 0.1 + (keys @ query[row] if kind == 'luong' else np.tanh(keys + query[row]) @ v)
+        p = (scores > 0) * 1.0 if mode == 'hard' else 1 / (1 + np.exp(-scores))
+        expected = [*monotonic(p, np.eye(length)[0]), *[0] * (4 - length)]
+        np.testing.assert_allclose(found[row], expected, rtol=1e-4, atol=1e-6)
+    p = np.array([0, 1, 1]) if mode == 'hard' else np.array([0.25, 0.5, 0.75])
+    np.testing.assert_allclose(again[0], monotonic(p, [0, 0.8, 0.2]), rtol=1e-5, atol=1e-6)
+
+
 class Doubled(seq2seq.LuongAttention):
     def __init__(self, *args):
         super().__init__(*args)

@@ -17,7 +17,7 @@ from tests.shared import refused
 ModeKeys = tf.estimator.ModeKeys
 
 
-def make(model_fn, tmp_path, text='', dataset=None, has_input_fn=True):
+def make(model_fn, tmp_path, text='', dataset=None, has_input_fn=True, devices=()):
     """Returns an Estimator; model_fn is a function of (features, labels, mode, params)."""
     params, names_read = build.make_hparams('m', {}, 'd', {}, '', text), set()
     given = build.ReadHParams(params, names_read)
@@ -26,7 +26,7 @@ def make(model_fn, tmp_path, text='', dataset=None, has_input_fn=True):
         return model_fn(features, labels, mode, given)
 
     training = Training(Options(save_summary_steps=1), total_steps=3, has_input_fn=has_input_fn)
-    wrapped = EstimatorFn(call, dataset or types.SimpleNamespace(), training, params, names_read)
+    wrapped = EstimatorFn(call, dataset or types.SimpleNamespace(), training, params, names_read, devices)
     return tf.estimator.Estimator(wrapped, config=tf.estimator.RunConfig(str(tmp_path), save_summary_steps=0))
 
 
@@ -189,14 +189,17 @@ def test_a_saver_that_leaves_out_variables_is_refused(tmp_path, is_late):
         )
 
 
-def test_a_local_init_op_of_the_program_initializes_the_local_variables_of_the_framework_too(tmp_path):
+@pytest.mark.parametrize('devices', [(), ('/cpu:0', '/cpu:0')])
+def test_a_local_init_op_of_the_program_initializes_variables_of_the_framework_and_tables_of_all_towers_too(tmp_path, devices):
     def model_fn(features, labels, mode, params):
         own = tf.Variable(1.0, trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES])
-        spec = linear(features, labels, mode, params)
+        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([0], [2.0]), 0.0)
+        spec = linear(features, labels * table.lookup(tf.constant(0)), mode, params)
         train_op = tf.group(spec.train_op, tf.debugging.assert_equal(own, 5.0))
-        return spec._replace(train_op=train_op, scaffold=tf.train.Scaffold(local_init_op=own.assign(5.0).op))
+        local_init_op = tf.group(own.assign(5.0), tf.tables_initializer())
+        return spec._replace(train_op=train_op, scaffold=tf.train.Scaffold(local_init_op=local_init_op))
 
-    make(model_fn, tmp_path).train(batches, max_steps=2)
+    make(model_fn, tmp_path, devices=devices).train(batches, max_steps=2)
 
 
 def test_a_spec_of_another_mode_is_refused(tmp_path):

@@ -10,23 +10,23 @@ from estimator_trainer.common.training import filter_gradients
 FLAGS = {'avx512f', 'avx512_bf16'}
 
 
-def gradients(monkeypatch, images, filters, precision='bfloat16', flags=FLAGS, **options):
-    """Returns the gradients of a weighted sum of a convolution, and the types of the ops."""
-    monkeypatch.setattr(processor, 'flags', lambda: flags)
+def gradients(monkeypatch, images, filters, precision='bfloat16', flags=FLAGS, runs=False, **options):
+    """Returns the gradients of a weighted sum of a convolution, if it runs, and the types of the ops."""
+    monkeypatch.setattr(processor, 'flags', lambda path: flags)
     random = np.random.default_rng(0)
     with tf.Graph().as_default() as graph, tf.Session() as session:
         inputs = [tf.constant(random.normal(size=shape), tf.float32) for shape in (images, filters)]
         with filter_gradients.faster(precision):
             net = tf.nn.conv2d(*inputs, **{'strides': 1, 'padding': 'SAME', **options})
         weights = tf.constant(random.normal(size=net.shape.as_list()), tf.float32)
-        found = session.run([*tf.gradients(net * weights, inputs), *inputs, weights])
-        return found, {op.type for op in graph.get_operations()}
+        found = [*tf.gradients(net * weights, inputs), *inputs, weights]
+        return session.run(found) if runs else None, {op.type for op in graph.get_operations()}
 
 
 @pytest.mark.parametrize('height, width, rows, columns', [(3, 4, 3, 3), (4, 3, 1, 5), (3, 3, 2, 4)])
 def test_they_are_the_sums_of_products_of_the_pixels_that_a_weight_sees(monkeypatch, height, width, rows, columns):
     monkeypatch.setattr(filter_gradients, '_MIN_CHANNELS', 2)
-    found, types = gradients(monkeypatch, [2, height, width, 2], [rows, columns, 2, 3])
+    found, types = gradients(monkeypatch, [2, height, width, 2], [rows, columns, 2, 3], runs=True)
     of_images, of_filters, images, filters, weights = found
     top, left = (rows - 1) // 2, (columns - 1) // 2
     padded = np.pad(images, [(0, 0), (top, rows // 2), (left, columns // 2), (0, 0)])

@@ -47,20 +47,34 @@ class _TakesOptimizer:
         return found if regularization_losses is None else found + tf.add_n(regularization_losses)
 
 
-binary_classification_head, multi_class_head, multi_label_head, multi_head, _regression_head = (
+(
+    binary_classification_head,
+    multi_class_head,
+    multi_label_head,
+    multi_head,
+    logistic_regression_head,
+    _regression_head,
+    _poisson_regression_head,
+) = (
     type(head.__name__, (_TakesOptimizer, head), {'__module__': __name__})
     for head in (
         heads.binary_class_head.BinaryClassHead,
         heads.multi_class_head.MultiClassHead,
         heads.multi_label_head.MultiLabelHead,
         heads.multi_head.MultiHead,
+        heads.regression_head.LogisticRegressionHead,
         heads.regression_head.RegressionHead,
+        heads.regression_head.PoissonRegressionHead,
     )
 )
 
 
 def regression_head(weight_column=None, label_dimension=1, *args, **options):
     return _regression_head(label_dimension, weight_column, *args, **options)
+
+
+def poisson_regression_head(weight_column=None, label_dimension=1, *args, **options):
+    return _poisson_regression_head(label_dimension, weight_column, *args, **options)
 
 
 def forward_features(estimator, keys=None, sparse_default_values=None):

@@ -6,7 +6,7 @@ import numbers
 import re
 from typing import Any
 
-_VALUE = re.compile(r'\s*([a-zA-Z][\w.]*)\s*(?:\[\s*(\d+)\s*\])?\s*=\s*(?:\[([^\]]*)\]|([^,\[\]]*))\s*(?:,|$)')
+_VALUE = re.compile(r'([a-zA-Z][\w.]*)(?:\[\s*(\d+)\s*\])?\s*=\s*(?:([^,\[]*)|\[([^\]]*)\])(?:,\s*|$)')
 
 
 class HParams:
@@ -52,29 +52,31 @@ class HParams:
             del self._hparam_types[name]
 
     def parse(self, values: str) -> 'HParams':
-        """Sets values from text such as 'rate=0.1,sizes=[1,2],sizes[0]=3'; raises ValueError if it is wrong."""
-        position = 0
+        """Sets values from text such as 'rate=0.1,sizes=[1,2],others[0]=3'; raises ValueError if it is wrong."""
+        position, found = 0, dict[str, Any]()
+        seen: set[tuple[str, str | None]] = set()
         while position < len(values):
             match = _VALUE.match(values, position)
             if not match:
                 raise ValueError(f'Malformed hyperparameter value: {values[position:]}')
-            name, index, items, value = match.groups()
+            name, index, value, items = match.groups()
             if name not in self._hparam_types:
                 raise ValueError(f'Unknown hyperparameter: {name}')
+            if (name, index) in seen:
+                raise ValueError(f'Multiple assignments to {name} in {values}')
+            seen.add((name, index))
             kind, is_list = self._hparam_types[name]
-            if items is not None:
-                found: Any = [_from_text(name, kind, item.strip()) for item in items.split(',') if item.strip()]
-            else:
-                found = _from_text(name, kind, value.strip())
+            texts = [value] if items is None else filter(None, re.split('[ ,]', items))
+            parsed = [_from_text(name, kind, text) for text in texts]
             if index is not None:
-                changed = list(getattr(self, name))
-                changed[int(index)] = found
-                found = changed
-            elif is_list and items is None:
-                found = [found]
-            self.set_hparam(name, found)
+                changed = [*found.get(name, getattr(self, name))] if is_list else []
+                if items is not None or int(index) >= len(changed):
+                    raise ValueError(f'{name} has no value at [{index}] to set')
+                changed[int(index)] = parsed[0]
+                parsed = changed
+            found[name] = parsed if is_list or items is not None else parsed[0]
             position = match.end()
-        return self
+        return self.override_from_dict(found)
 
     def override_from_dict(self, values_dict: Mapping[str, Any]) -> 'HParams':
         for name, value in values_dict.items():
@@ -114,29 +116,19 @@ class HParams:
 
 
 def _from_text(name, kind, text):
-    if kind is bool:
-        if text.lower() not in ('true', 'false', '0', '1'):
-            raise ValueError(f'Could not parse hparam {name} of type bool from {text!r}')
-        return text.lower() in ('true', '1')
-    if kind is type(None):
-        return text
     try:
-        return kind(text)
+        if kind is bool:
+            return text.lower() == 'true' if text.lower() in ('true', 'false') else bool(int(text))
+        return text if kind is type(None) else kind(text)
     except (TypeError, ValueError):
         raise ValueError(f'Could not parse hparam {name} of type {kind.__name__} from {text!r}') from None
 
 
 def _cast(name, kind, value):
-    """Returns a value as the type; raises ValueError if that would change it."""
-    if kind is type(None) or isinstance(value, kind) and not (kind is not bool and isinstance(value, bool)):
+    """Returns a value as the type; raises ValueError if it is of another sort: text, bool, int, or for floats any number."""
+    if kind is type(None) or type(value) is kind:
         return value
-    if issubclass(kind, str) and isinstance(value, bytes):
-        return value.decode()
-    is_number = isinstance(value, numbers.Number) and not isinstance(value, bool)
-    if is_number and (
-        issubclass(kind, float) or issubclass(kind, int) and kind is not bool and isinstance(value, numbers.Integral)
-    ):
+    sort = next((each for each in (bool, numbers.Integral, numbers.Number, (str, bytes)) if issubclass(kind, each)), object)
+    if isinstance(value, sort) and issubclass(kind, bool) == isinstance(value, bool):
         return kind(value)
-    if value is None:
-        return None
     raise ValueError(f'Could not cast hparam {name} of type {kind.__name__} from value {value!r}')

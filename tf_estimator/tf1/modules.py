@@ -117,8 +117,9 @@ class Package(_Module):
                 return Package(known)
         if name == 'python' and self._sources or self.__name__.endswith('.python'):  # A folder.
             return Package(path, self._sources)
-        if path in tables.NAMES:
-            return _load(tables.NAMES[path])
+        for known in (path, f'{self.__name__.partition(".python")[0]}.{name}'):
+            if known in tables.NAMES:
+                return _load(tables.NAMES[known])
         missing = None
         for source in self._sources:
             try:

@@ -19,17 +19,17 @@ _GATES = ('input', 'transform', 'forget', 'output')
 class _LSTM(tf.nn.rnn_cell.RNNCell):
     """An LSTM with variables of these shapes and initializers, {name: (shape, initializer)}, as `_variables` returns them."""
 
-    def __init__(self, num_units, reuse=None, name=None, dtype=None):
+    def __init__(self, num_units, reuse=None, name=None, dtype=None, num_proj=None):
         super().__init__(_reuse=reuse, name=name, dtype=dtype)
-        self._num_units = num_units
+        self._num_units, self._projected = num_units, num_proj
 
     @property
     def output_size(self):
-        return self._num_units
+        return self._projected or self._num_units
 
     @property
     def state_size(self):
-        return LSTMStateTuple(self._num_units, self._num_units)
+        return LSTMStateTuple(self._num_units, self.output_size)
 
     def build(self, input_shape):
         shapes = self._variables(tf.compat.dimension_value(input_shape[1]))
@@ -207,16 +207,8 @@ class NASCell(_LSTM):
     """A cell that was found by a search. (B. Zoph, Q. Le: Neural Architecture Search with Reinforcement Learning, 2017.)"""
 
     def __init__(self, num_units, num_proj=None, use_bias=False, reuse=None, **kwargs):
-        super().__init__(num_units, reuse, **kwargs)
-        self._projected, self._has_bias = num_proj, use_bias
-
-    @property
-    def output_size(self):
-        return self._projected or self._num_units
-
-    @property
-    def state_size(self):
-        return LSTMStateTuple(self._num_units, self.output_size)
+        super().__init__(num_units, reuse, num_proj=num_proj, **kwargs)
+        self._has_bias = use_bias
 
     def _variables(self, input_size):
         width = 8 * self._num_units
@@ -237,6 +229,67 @@ class NASCell(_LSTM):
         m = tf.tanh(c * tf.tanh(tf.tanh(n[4] * n[5]) + tf.sigmoid(n[6] + n[7])))
         m = tf.matmul(m, self._made['projection_weights']) if self._projected else m
         return m, LSTMStateTuple(c, m)
+
+
+class GLSTMCell(_LSTM):
+    """An LSTM in groups of units, each with its part of the inputs and of the last output.
+
+    (O. Kuchaiev, B. Ginsburg: Factorization Tricks for LSTM Networks, 2017.)
+    """
+
+    def __init__(
+        self,
+        num_units,
+        initializer=None,
+        num_proj=None,
+        number_of_groups=1,
+        forget_bias=1.0,
+        activation=tf.tanh,
+        reuse=None,
+    ):
+        super().__init__(num_units, reuse, num_proj=num_proj)
+        if num_units % number_of_groups or self.output_size % number_of_groups:
+            raise ValueError(f'num_units and num_proj must be divisible by number_of_groups={number_of_groups}')
+        self._groups, self._initializer = number_of_groups, initializer
+        self._forget_bias, self._activation = forget_bias, activation
+
+    def _variables(self, input_size):
+        if input_size % self._groups:
+            raise ValueError(f'the size {input_size} of the inputs must be divisible by number_of_groups={self._groups}')
+        shape = [(input_size + self.output_size) // self._groups, 4 * self._num_units // self._groups]
+        shapes = {f'group{i}/kernel': (shape, self._initializer) for i in range(self._groups)}
+        shapes |= {f'bias_{gate}': ([self._num_units], tf.zeros_initializer()) for gate in 'ijfo'}
+        projection = {'projection/kernel': ([self._num_units, self._projected], self._initializer)}
+        return shapes | (projection if self._projected else {})
+
+    def call(self, inputs, state):
+        c, m = state
+        parts = enumerate(zip(tf.split(inputs, self._groups, 1), tf.split(m, self._groups, 1)))
+        products = [tf.matmul(tf.concat(part, 1), self._made[f'group{i}/kernel']) for i, part in parts]
+        gates = zip('ijfo', zip(*(tf.split(product, 4, 1) for product in products)))
+        i, j, f, o = (tf.concat(gate, 1) + self._made[f'bias_{name}'] for name, gate in gates)
+        c = c * tf.sigmoid(f + self._forget_bias) + tf.sigmoid(i) * tf.tanh(j)
+        m = self._activation(c) * tf.sigmoid(o)
+        m = tf.matmul(m, self._made['projection/kernel']) if self._projected else m
+        return m, LSTMStateTuple(c, m)
+
+
+class GRUBlockCellV2(tf.nn.rnn_cell.GRUCell):
+    """A GRU. (K. Cho et al.: Learning Phrase Representations using RNN Encoder-Decoder, 2014.)"""
+
+    def __init__(self, num_units=None, cell_size=None, reuse=None, name='gru_cell'):
+        if (num_units is None) == (cell_size is None):
+            raise ValueError('Exactly one of num_units or cell_size must be provided')
+        super().__init__(num_units or cell_size, reuse=reuse, name=name)
+
+
+class GRUBlockCell(GRUBlockCellV2):
+    """A GRU with other names of its variables."""
+
+    _names = {'gates/kernel': 'w_ru', 'gates/bias': 'b_ru', 'candidate/kernel': 'w_c', 'candidate/bias': 'b_c'}
+
+    def add_weight(self, name, *args, **options):
+        return super().add_weight(self._names[name], *args, **options)
 
 
 def linear(args, output_size, bias, bias_initializer=None, kernel_initializer=None):

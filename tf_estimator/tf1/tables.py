@@ -124,6 +124,7 @@ _NAMES = {
     'stateless.stateless_random_normal': f'{_V1}.random.stateless_normal',
     'stateless.stateless_random_uniform': f'{_V1}.random.stateless_uniform',
     'stateless.stateless_truncated_normal': f'{_V1}.random.stateless_truncated_normal',
+    'tpu.AsyncCheckpointSaverHook': f'{_V1}.train.CheckpointSaverHook',
     'summary.all_summary_ops': f'{_PYTHON}.ops.summary_ops_v2.all_v2_summary_ops',
 }
 # {path: where a name is today that is called otherwise}

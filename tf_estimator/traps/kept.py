@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Any
 
-from tf_estimator.graphs import reached
+from tf_estimator.graphs import TABLE_OPS, reached
 from tf_estimator.traps import memory
 from tf_estimator.traps.reads import UnknownError
 from tf_estimator.traps.state import State
@@ -16,7 +16,7 @@ from tensorflow.python.framework import op_def_registry, tensor_util
 # Types of stateful ops that change nothing, and read only variables and tables that a checkpoint or constants have set.
 READING = {
     *('VarHandleOp', 'ReadVariableOp', 'ResourceGather', 'ResourceGatherNd', 'VarIsInitializedOp', 'VariableV2', 'Assert'),
-    *('HashTableV2', 'LookupTableFindV2', 'LookupTableSizeV2'),
+    *TABLE_OPS,
 }
 # Of functions and control flow, which count as stateful if anything in them does: it is looked at.
 _CALLING = {
