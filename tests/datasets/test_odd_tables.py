@@ -346,8 +346,7 @@ def test_a_program_gives_cells_as_files_have_them():
 
 def test_a_graph_refuses_what_is_no_date_and_no_mark_of_a_missing_one(session):
     columns = [{'name': 'day', 'kind': 'date', 'order': 'dmy', 'origin': 0, 'cycles': []}]
-    params = build.HParams({}, {'columns': columns, 'missing': ['none']})
-    days = raw_columns._days(cells := tf.placeholder(tf.string, [None]), columns[0], params)
+    days = raw_columns._days(cells := tf.placeholder(tf.string, [None]), columns[0], raw_columns.missing_values(['none']))
     np.testing.assert_array_equal(session.run(days, {cells: ['2.1.1970', '', 'NA', 'none']}), [1, np.nan, np.nan, np.nan])
     assert session.run(days, {cells: []}).shape == (0,)
     with pytest.raises(tf.errors.InvalidArgumentError, match='the input day is not a date:.*5 May'):
