@@ -11,7 +11,6 @@ from estimator_trainer.common.training import effects, learning_rate, model_fn, 
 from estimator_trainer.common.training.training import Training
 from estimator_trainer.hparams import build
 from estimator_trainer.hparams.defaults import TABLE
-from estimator_trainer.hparams.origins import origins
 from estimator_trainer.hparams.text import parse
 from tests.linear import input_fn, linear
 
@@ -121,15 +120,15 @@ def test_what_was_given_is_known_by_its_place_and_the_hparams_of_a_run_give_noth
     params = build.make_hparams('resnet', {}, 'cifar10', {})
     (tmp_path / 'own.json').write_text('{"momentum": 0.5, "max_shift": 3}')
     build.save(params, str(tmp_path / 'hparams.json'))
-    assert origins(params, f'{tmp_path}/own.json', 'seed=1,momentum=0.3', ['cache'], 'batch_size=3') == {
+    assert build.origins(params, f'{tmp_path}/own.json', 'seed=1,momentum=0.3', ['cache'], 'batch_size=3') == {
         'momentum': '--hparams',
         'augment_shift': f'--hparams_set={tmp_path}/own.json',
         'seed': '--hparams',
         'cache': '--hparams',
         'batch_size': '--override_hparams',
     }
-    assert origins(params, 'resnet_cifar10', '', [], '')['piecewise_factors'] == '--hparams_set=resnet_cifar10'
-    assert origins(params, f'{tmp_path}/hparams.json', '', [], '') == {}
+    assert build.origins(params, 'resnet_cifar10', '', [], '')['piecewise_factors'] == '--hparams_set=resnet_cifar10'
+    assert build.origins(params, f'{tmp_path}/hparams.json', '', [], '') == {}
 
 
 def test_only_given_hyper_parameters_of_modules_that_nothing_has_read_are_named(caplog):
