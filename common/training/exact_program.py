@@ -127,13 +127,12 @@ class ProgramState(tf.train.SessionRunHook):
     Args:
       output_dir: of the run.
       steps: the hook whose `next_visible_step()` returns the next step that hooks see.
-      saved: the state of the input.
     """
 
-    def __init__(self, output_dir: str, steps: Any, saved: iterators.Iterators):
+    def __init__(self, output_dir: str, steps: Any):
         self._output_dir = output_dir
         self._steps = steps
-        self._iterators: iterators.Iterators | None = saved
+        self._iterators: Any = None
 
     def begin(self):
         graph = tf.get_default_graph()
@@ -143,6 +142,8 @@ class ProgramState(tf.train.SessionRunHook):
             return
         if reasons := inexact.reasons(graph):
             tf.logging.warning('This does not resume exactly: %s. All else does.', '; '.join(reasons))
+        if inexact.can_save_input(graph):
+            self._iterators = iterators.Iterators(graph)
 
     def after_create_session(self, session, coord):
         self._step = global_step(session)

@@ -81,8 +81,6 @@ def test_shuffles_and_random_ops_of_a_program_resume_exactly_also_in_loops(run, 
 
     def model_fn(features, labels, mode):
         noisy = {'x': tf.nn.dropout(tf.layers.dense(features['x'], 2), rate=0.5) + tf.random.uniform([1, 2])}
-        mean = tf.Variable([0.0, 0.0], trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES])
-        noisy['x'] += tf.assign(mean, 0.9 * mean + tf.reduce_mean(noisy['x'], 0))
         return plain(noisy, labels, mode)
 
     plain = program.model_fn

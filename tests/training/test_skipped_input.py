@@ -1,6 +1,6 @@
 """Tensors of an input_fn in a synchronous cluster, in a bare graph."""
 
-from tf_estimator.exact import iterators, keys
+from tf_estimator.exact import keys
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def made(input_fn, task, start, steps=2):
             iterator = tf.data.make_initializable_iterator(tensors)
             tf.add_to_collection(skipped_input.STARTS, iterator.initializer)
             tensors = iterator.get_next()
-        step, state = tf.train.get_global_step(), exact_program.ProgramState('', None, iterators.Iterators(graph))
+        step, state = tf.train.get_global_step(), exact_program.ProgramState('', None)
         state.begin()
         session.run([tf.global_variables_initializer(), tf.tables_initializer()])
         session.run(step.assign(start))

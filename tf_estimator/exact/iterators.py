@@ -1,8 +1,7 @@
-"""What changes from step to step beside the checkpoint: the iterators that an input_fn makes, and some local variables."""
+"""The iterators that an input_fn makes, and the saving of their state."""
 
 from typing import Any
 
-from tf_estimator.exact import carried, inexact
 from tf_estimator.mending import around
 
 import tensorflow.compat.v1 as tf
@@ -38,15 +37,13 @@ def _make_savable(make_one_shot_iterator, self):
 
 
 class Iterators:
-    """Saves and restores the state of all iterators of a graph, which is not yet finalized, and of variables of `carried`."""
+    """Saves and restores the state of all iterators of a graph, which is not yet finalized."""
 
     def __init__(self, graph: Any) -> None:
-        self._iterators = getattr(graph, '_exact_iterators', [])
+        self._iterators = graph._exact_iterators
         # Functions without state are taken for stateful ones if they contain a random dataset or a shuffle; see inexact.py.
         policy = 'ignore'
-        saved = self._iterators if inexact.can_save_input(graph) else []
-        savables = [tf.data.experimental.make_saveable_from_iterator(each, policy) for each in saved]
-        savables += carried.variables(graph)
+        savables = [tf.data.experimental.make_saveable_from_iterator(each, policy) for each in self._iterators]
         self._saver = tf.train.Saver(savables) if savables else None
         # The program initializes its other iterators itself, before this.
         self._one_shot = [each.initializer for each in self._iterators if hasattr(each, '_exact_is_one_shot')]

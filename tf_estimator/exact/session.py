@@ -58,7 +58,7 @@ class ExactHook(tf.train.SessionRunHook):
         if reasons := inexact.reasons(graph):
             warn('This does not resume exactly: %s. All else does.', '; '.join(reasons))
         self._iterators = Iterators(graph)
-        self._can_save = bool(self._iterators)
+        self._can_save = bool(self._iterators) and inexact.can_save_input(graph)
         self._numbers = Numbers()
 
     def after_create_session(self, session, coord):
