@@ -168,7 +168,8 @@ def _textless_in(schema):
 
 
 def _has_texts(kind):
-    if isinstance(kind, pa.BaseExtensionType) and pa.types.is_fixed_size_binary(kind.storage_type):
+    storage = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    if storage is not kind and (pa.types.is_fixed_size_binary(storage) or pa.types.is_nested(storage)):
         return False
     try:
         _as_texts(pa.nulls(0, kind))

@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+from tensorflow.python.util import _pywrap_util_port
 
 from estimator_trainer.common import processor
 from estimator_trainer.common.files import sha256_of
@@ -22,6 +23,7 @@ _TOWERS = ('num_towers', 'num_gpus', *THREADS)
 _MACHINE = {
     'processor': 'the processor',
     'cores': 'the number of cores',
+    'onednn': 'the use of oneDNN',
     'gpus': 'the list of GPUs',
     'tasks': 'the number of tasks',
 }
@@ -34,7 +36,8 @@ def of(experiment: Experiment) -> dict[str, Any]:
     Returns:
       hparams: {name: value}. flags: those that a run keeps, and those of threads, with the towers and threads that were chosen.
       data: the SHA-256 of the training records' files, see Shards; None if the dataset reads others. code: see `code.digests`.
-      versions: {package: version}. processor, cores and gpus: of this process. tasks: number of training processes.
+      versions: {package: version}. processor, cores and gpus: of this process. onednn: whether TensorFlow computes with it.
+      tasks: number of training processes.
     """
     source, options = experiment.source, experiment.options
     return {
@@ -45,6 +48,7 @@ def of(experiment: Experiment) -> dict[str, Any]:
         'versions': versions(),
         'processor': processor.name(),
         'cores': processor.num_cores(),
+        'onednn': _pywrap_util_port.IsMklEnabled(),
         'gpus': [device.name for device in tf.config.list_physical_devices('GPU')],
         'tasks': experiment.task.count,
     }
@@ -74,8 +78,9 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def rounding(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Returns those of the `differences` by which only sums are rounded otherwise."""
+    machine = {key: text for key, text in _MACHINE.items() if key in then and key in now}  # Older records lack some.
     facts = [
-        {**_flags(values, _TOWERS), **values['versions'], **{text: values[key] for key, text in _MACHINE.items()}}
+        {**_flags(values, _TOWERS), **values['versions'], **{text: values[key] for key, text in machine.items()}}
         for values in (then, now)
     ]
     return _named(*facts)

@@ -1,6 +1,7 @@
 """TensorBoard's event files of a run, and their part up to a step."""
 
 from collections.abc import Iterator
+import contextlib
 import functools
 import os
 import re
@@ -22,16 +23,18 @@ def events_dir(output_dir: str, split: str) -> str:
 
 
 def flush(writer: tf.summary.FileWriter) -> None:
-    """Writes the events of a writer to its file; a warning, once, says if that cannot be opened: TensorFlow drops them."""
+    """Writes the events of a writer to its file; a warning, once, says if there is none: TensorFlow drops them."""
     writer.flush()
-    if not tf.io.gfile.exists(writer.event_writer._ev_writer.FileName()):
-        _warn_of_lost(writer.get_logdir())
+    with contextlib.suppress(tf.errors.OpError):  # A storage that fails for a moment.
+        if not tf.io.gfile.exists(writer.event_writer._ev_writer.FileName()):
+            _warn_of_lost(writer.get_logdir())
 
 
 @functools.cache
 def _warn_of_lost(directory):
     tf.logging.warning(
-        '%s: no event file can be written there, so TensorBoard lacks these curves: check its owner and permissions.', directory
+        '%s: the event file cannot be written, or was deleted, so TensorBoard lacks these curves: check its permissions.',
+        directory,
     )
 
 

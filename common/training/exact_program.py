@@ -5,7 +5,7 @@ iterators is saved with each checkpoint. The framework's own models and datasets
 """
 
 import collections
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import contextlib
 import itertools
 import os
@@ -127,22 +127,23 @@ class ProgramState(tf.train.SessionRunHook):
     Args:
       output_dir: of the run.
       steps: the hook whose `next_visible_step()` returns the next step that hooks see.
+      reasons: why the training does not resume exactly, beside those of its input and ops.
     """
 
-    def __init__(self, output_dir: str, steps: Any):
+    def __init__(self, output_dir: str, steps: Any, reasons: Sequence[str] = ()):
         self._output_dir = output_dir
         self._steps = steps
+        self._reasons = reasons
         self._iterators: Any = None
 
     def begin(self):
         graph = tf.get_default_graph()
         self._key = keys.fed_key(graph)
         self._starts = graph.get_collection(skipped_input.STARTS)
-        if not hasattr(graph, '_exact_iterators'):  # The framework makes the batches.
-            return
-        if reasons := inexact.reasons(graph):
+        has_input = hasattr(graph, '_exact_iterators')  # Otherwise the framework makes the batches.
+        if reasons := [*(inexact.reasons(graph) if has_input else []), *self._reasons]:
             tf.logging.warning('This does not resume exactly: %s. All else does.', '; '.join(reasons))
-        if inexact.can_save_input(graph):
+        if has_input and inexact.can_save_input(graph):
             self._iterators = iterators.Iterators(graph)
 
     def after_create_session(self, session, coord):

@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
 from typing import Any, NamedTuple
 
+from tf_estimator.exact import carried
+
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.training_task import ALONE, Means, TrainingTask
@@ -117,8 +119,10 @@ class Training:
         step = step._replace(train_op=tf.group(step.train_op, count_loss, *shared_ops(step.train_op, fetched)))
         is_kept = self.task.is_chief and not SCHEDULES[self.options.schedule].is_dry_run
         watch = LossWatch(config.model_dir) if is_kept else None
+        has_begun = exact_program.has_begun()
+        reasons = carried.reasons(tf.get_default_graph()) if has_begun else []  # A loop may change all variables.
         step_hook = self._step_hook(step, watch)
-        state = exact_program.ProgramState(config.model_dir, step_hook) if exact_program.has_begun() else None
+        state = exact_program.ProgramState(config.model_dir, step_hook, reasons) if has_begun else None
         hooks = self._hooks(step, step_hook, state, watch, mean_loss, params, config.model_dir)
         # For the Estimator, an asynchronous worker is not a chief, and only the chief's own hooks run; these precede others.
         of_chief, others = (hooks, [state.restoring()] if state else []) if config.is_chief else ([], hooks)

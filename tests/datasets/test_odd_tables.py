@@ -144,11 +144,12 @@ def test_durations_are_ignored_whose_unit_differs_between_files(tmp_path, caplog
 
 def test_a_column_of_a_type_without_texts_is_ignored(tmp_path, caplog):
     lasting = pa.array([(1, 2, 3)], pa.month_day_nano_interval())  # Months, days and nanoseconds.
-    found = pa.table({'x': [1], 'key': pa.array([bytes(range(240, 256))], pa.uuid()), 'lasting': lasting})
+    pairs = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.int8(), [2]), pa.array([[1, 2]], pa.list_(pa.int8(), 2)))
+    found = pa.table({'x': [1], 'key': pa.array([bytes(range(240, 256))], pa.uuid()), 'lasting': lasting, 'pairs': pairs})
     with pa.ipc.new_file(path := str(tmp_path / 'a.arrow'), found.schema) as writer:
         writer.write_table(found)
     assert cells(path) == [['1']] and open_rows(found).header == ['x']
-    assert 'a.arrow: the columns key, lasting are ignored: they are of a type that has no texts' in caplog.text
+    assert 'a.arrow: the columns key, lasting, pairs are ignored: they are of a type that has no texts' in caplog.text
 
 
 def test_rows_of_a_program_have_the_columns_of_all_of_them():

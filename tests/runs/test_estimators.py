@@ -83,6 +83,10 @@ def test_shuffles_and_random_ops_of_a_program_resume_exactly_also_in_loops(run, 
         noisy = {'x': tf.nn.dropout(tf.layers.dense(features['x'], 2), rate=0.5) + tf.random.uniform([1, 2])}
         return plain(noisy, labels, mode)
 
+    def carrying_model_fn(features, labels, mode):
+        mean = tf.Variable([0.0, 0.0], trainable=False, collections=['local_variables'], name='mean')
+        return model_fn({'x': features['x'] - tf.assign(mean, 0.9 * mean + tf.reduce_mean(features['x'], 0))}, labels, mode)
+
     plain = program.model_fn
     monkeypatch.setattr(program, 'input_fn', input_fn)
     monkeypatch.setattr(program, 'model_fn', model_fn)
@@ -98,8 +102,10 @@ def test_shuffles_and_random_ops_of_a_program_resume_exactly_also_in_loops(run, 
     assert {path.name.partition('.')[0] for path in state.iterdir()} == {'10', '20'}
     for path in state.iterdir():
         path.unlink()
-    code, _, err = run(*flags, '--train_steps=21')
+    monkeypatch.setattr(program, 'model_fn', carrying_model_fn)
+    code, _, err = run(*flags, '--train_steps=24', '--steps_per_loop=4')
     assert code == 0 and 'WARNING The input starts anew at step 20, since its state there cannot be restored: ' in err
+    assert 'not resume exactly: the local variables mean, which are in no checkpoint and begin anew. All else does.' in err
 
 
 def test_towers_of_a_program_train_as_one_process_and_resume_exactly(run, program, tmp_path):

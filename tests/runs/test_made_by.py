@@ -12,6 +12,7 @@ THEN = {
     'versions': {'tensorflow': '2.21.0'},
     'processor': 'A',
     'cores': 2,
+    'onednn': True,
     'gpus': [],
     'tasks': 1,
 }
@@ -20,6 +21,8 @@ THEN = {
 def test_nothing_differs_in_the_same_training_of_another_length_with_other_logs():
     now = {**THEN, 'hparams': {'learning_rate': 0.1, 'train_steps': 20}, 'flags': {**THEN['flags'], 'save_summary_steps': 5}}
     assert made_by.differences(THEN, now) == []
+    del now['onednn']  # A record of an older version.
+    assert made_by.differences(now, THEN) == []
 
 
 def test_each_difference_is_named():
@@ -31,6 +34,7 @@ def test_each_difference_is_named():
         'versions': {'tensorflow': '2.15.1'},
         'processor': 'B',
         'cores': 4,
+        'onednn': False,
         'gpus': ['/physical_device:GPU:0'],
         'tasks': 2,
     }
@@ -45,6 +49,7 @@ def test_each_difference_is_named():
         'tensorflow was "2.21.0", now it is "2.15.1"',
         'the processor was "A", now it is "B"',
         'the number of cores was 2, now it is 4',
+        'the use of oneDNN was true, now it is false',
         'the list of GPUs was [], now it is ["/physical_device:GPU:0"]',
         'the number of tasks was 1, now it is 2',
     ]

@@ -14,7 +14,7 @@ def test_a_directory_where_no_event_file_can_be_opened_is_named_once(tmp_path, c
         writer.add_summary(tf.Summary(), step)
         flush(writer)
     (warning,) = caplog.messages
-    assert warning.startswith(f'{directory}: no event file can be written there')
+    assert warning.startswith(f'{directory}: the event file cannot be written, or was deleted')
     directory.mkdir()
     flush(writer)
     writer.add_summary(tf.Summary(), 3)

@@ -7,12 +7,13 @@ import subprocess
 import sys
 
 import tf_estimator  # noqa: F401 - before TensorFlow
-from tf_estimator.exact import candidates, checkpoints, datasets, inexact, keys, random_ops, repeats
+from tf_estimator.exact import candidates, carried, checkpoints, datasets, inexact, keys, random_ops, repeats
 
 import numpy as np
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
+from tensorflow.python.ops import control_flow_util
 from tensorflow.python.ops.random_ops import parameterized_truncated_normal
 
 from tests.tf_estimator import exact_program
@@ -121,6 +122,26 @@ def draw(function, runs=20):
         drawn = function()
         with tf.Session() as session:
             return np.array([session.run(drawn, {'exact/key:0': number << 24}) for number in range(1, runs + 1)])
+
+
+@pytest.mark.parametrize('is_v2', [False, True])
+def test_local_variables_are_named_that_a_step_changes_and_weights_depend_on(monkeypatch, is_v2):
+    monkeypatch.setattr(control_flow_util, 'ENABLE_CONTROL_FLOW_V2', is_v2)
+
+    def local(name):
+        collections = [tf.GraphKeys.LOCAL_VARIABLES]
+        return tf.get_variable(name, [2], initializer=tf.zeros_initializer(), trainable=False, collections=collections)
+
+    with tf.Graph().as_default() as graph, tf.variable_scope('', use_resource=is_v2):
+        weights, step = tf.get_variable('weights', [2]), tf.train.get_or_create_global_step()
+        net = tf.tanh(weights + local('state') + local('constant'))
+        changes = [tf.metrics.mean(net)[1], local('last').assign(net)]
+        with tf.variable_scope('', reuse=True, use_resource=is_v2):
+            changes.append(local('state').assign(net))
+        sums = local('sums')
+        with tf.control_dependencies([*changes, sums.assign_add(tf.gradients(net, [weights])[0])]):
+            tf.cond(step % 2 < 1, lambda: weights.assign_sub(sums.read_value() if is_v2 else sums + 0.0), lambda: weights + 0.0)
+        assert carried.reasons(graph) == ['the local variables state, sums, which are in no checkpoint and begin anew']
 
 
 def test_random_ops_have_their_distributions(mended):

@@ -6,7 +6,7 @@ import signal
 import threading
 
 from tf_estimator.errors import CommandError
-from tf_estimator.exact import inexact, keys, state
+from tf_estimator.exact import carried, inexact, keys, state
 from tf_estimator.exact.checkpoints import Numbers
 from tf_estimator.exact.iterators import Iterators
 from tf_estimator.exact.signals import Stop
@@ -55,7 +55,7 @@ class ExactHook(tf.train.SessionRunHook):
         graph._exact_hook = self
         self._step = tf.train.get_global_step()
         self._has_key = keys.fed_key(graph) is not None
-        if reasons := inexact.reasons(graph):
+        if reasons := [*inexact.reasons(graph), *carried.reasons(graph)]:
             warn('This does not resume exactly: %s. All else does.', '; '.join(reasons))
         self._iterators = Iterators(graph)
         self._can_save = bool(self._iterators) and inexact.can_save_input(graph)

@@ -1,0 +1,53 @@
+"""Local variables that carry something from step to step, such as the state of an RNN, which no checkpoint has."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+_PASSES = ('Enter', 'RefEnter', 'RefSwitch', 'Switch')  # To branches and loops of TensorFlow 1.
+_READS = (
+    'Identity',
+    'IsVariableInitialized',
+    'ReadVariableOp',
+    'ResourceGather',
+    'ResourceGatherNd',
+    'VarIsInitializedOp',
+    'VariableShape',
+)
+
+
+def reasons(graph: tf.Graph) -> list[str]:
+    """Returns why a resumed training differs, as `inexact.reasons` does, for a graph whose step is in no loop."""
+    names = ', '.join(sorted(variable.op.name for variable in variables(graph)))
+    return [f'the local variables {names}, which are in no checkpoint and begin anew'] if names else []
+
+
+def variables(graph: tf.Graph) -> list[tf.Variable]:
+    """Returns the local variables that a step changes, and by whose values it changes global ones."""
+    with graph.as_default():
+        local, global_ = tf.local_variables(), tf.global_variables()
+    changed = {variable.op: variable for variable in local if any(_changes(variable))}
+    if not changed:
+        return []
+    waiting = [tensor for variable in global_ for op in _changes(variable) for tensor in op.inputs]
+    used: set[Any] = set()
+    while waiting:
+        op = waiting.pop().op
+        if op not in used:
+            used.add(op)
+            waiting += op.inputs
+            if op in changed:
+                waiting += [tensor for change in _changes(changed[op]) for tensor in change.inputs]
+    return [variable for op, variable in changed.items() if op in used]
+
+
+def _changes(variable: tf.Variable) -> Iterator[tf.Operation]:
+    """Yields the ops that change a variable, or may, as branches do, but for its initializer."""
+    waiting = [*variable.op.outputs]
+    while waiting:
+        for op in waiting.pop().consumers():
+            if op.type in _PASSES:
+                waiting += op.outputs
+            elif op.type not in _READS and op is not variable.initializer:
+                yield op
