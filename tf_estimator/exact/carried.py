@@ -19,11 +19,11 @@ _READS = (
 
 def reasons(graph: tf.Graph) -> list[str]:
     """Returns why a resumed training differs, as `inexact.reasons` does, for a graph whose step is in no loop."""
-    names = ', '.join(sorted(variable.op.name for variable in variables(graph)))
+    names = ', '.join(sorted(variable.op.name for variable in _variables(graph)))
     return [f'the local variables {names}, which are in no checkpoint and begin anew'] if names else []
 
 
-def variables(graph: tf.Graph) -> list[tf.Variable]:
+def _variables(graph: tf.Graph) -> list[tf.Variable]:
     """Returns the local variables that a step changes, and by whose values it changes global ones."""
     with graph.as_default():
         local, global_ = tf.local_variables(), tf.global_variables()
