@@ -56,6 +56,7 @@ class TrainingTask(abc.ABC):
       index: index of this process among the training processes.
       count: number of training processes.
       batch_parts: number of processes that share a batch.
+      decides_alone: whether its steps are its own matter: their towers, threads and loops, or the `train` of an Estimator.
       has_scaffold: whether `scaffold` returns one in place of the model's.
       can_change_batch_size: whether a run may resume with another batch_size.
       last_step: the global step after this process's last step; 0 if unknown.
@@ -66,6 +67,7 @@ class TrainingTask(abc.ABC):
     index = 0
     count = 1
     batch_parts = 1
+    decides_alone = False
     has_scaffold = True
     can_change_batch_size = False
     last_step = 0
@@ -170,6 +172,7 @@ class TrainingTask(abc.ABC):
 class Alone(TrainingTask):
     """The only process: it waits for nobody."""
 
+    decides_alone = True
     has_scaffold = False
     can_change_batch_size = True
 
@@ -184,6 +187,7 @@ class Alone(TrainingTask):
 class Rehearsal(Alone):
     """A task of a cluster, by default the chief, alone, with its share of each batch. Arguments as the attributes."""
 
+    decides_alone = False
     can_change_batch_size = False
 
     def __init__(self, count: int, batch_parts: int, index: int = 0):

@@ -39,6 +39,8 @@ def options_of_task(plan: Plan, cluster: ClusterConfig) -> Options:
       UsageError: options, hyper-parameters or the model do not go with the cluster.
     """
     options = plan.options
+    if options.schedule == 'find_learning_rate':
+        raise UsageError('--schedule=find_learning_rate: run it in one process, without TF_CONFIG')
     if cluster.addresses.get(PS):
         _check_asynchronous(plan.model, plan.params, options)
     if options.overwrite and cluster.addresses.get(EVALUATOR):

@@ -6,7 +6,7 @@ import types
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
+from estimator_trainer.common.cluster.training_task import TrainingTask
 from estimator_trainer.common.console import quiet
 from estimator_trainer.common.errors import UsageError, first_line
 from estimator_trainer.common.options.table import Options
@@ -78,7 +78,7 @@ def _check_own_train(model, devices, training):
     """Raises UsageError if something needs to know the graphs of a `train` of the Estimator's own, or when it saves."""
     options = training.options
     given = {
-        'a cluster': training.task is not ALONE,
+        'a cluster': not training.task.decides_alone,
         '--num_towers and --num_gpus': bool(devices),
         f'--steps_per_loop={options.steps_per_loop}': (options.steps_per_loop or 1) > 1,
         '--keep_checkpoint_max=1': options.keep_checkpoint_max == 1,

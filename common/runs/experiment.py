@@ -74,7 +74,7 @@ def make_experiment(plan: Plan, config: tf.estimator.RunConfig, status: StatusFi
     params, schedule = plan.params, plan.schedule
     has_checkpoint = checkpoints.has_checkpoint(config.model_dir) and not options.overwrite
     is_resumed = schedule.trains and has_checkpoint
-    if is_resumed and task is ALONE:
+    if is_resumed and task.decides_alone:
         options = parallelism.began_with(options, config.model_dir)
     towers = len(tower_devices(options))
     share = Share(task.index, task.count, has_whole_batches=not task.shares_steps)
@@ -85,30 +85,15 @@ def make_experiment(plan: Plan, config: tf.estimator.RunConfig, status: StatusFi
     if schedule.trains and not is_resumed:
         options = parallelism.chosen(options, model, source, train_input_fn, length.train_steps, task)
     options, devices = _warm_started(options, config.model_dir, has_checkpoint), tower_devices(options)
-    if schedule.trains and task is ALONE:
+    if schedule.trains and task.decides_alone:
         config = config.replace(session_config=make_session_config(devices, options))
     status, times = status or StatusFile(), Times()
-    training = Training(
-        options=options,
-        stop=plan.stop,
-        task=task,
-        on_metrics=plan.on_metrics,
-        status=status,
-        times=times,
-        total_steps=length.train_steps,
-        num_examples=max(length.num_examples, 0),
-        checkpoint_periods=[*filter(None, [length.save_steps, length.eval_every_steps, options.keep_checkpoint_every])],
-        has_input_fn=source.has_input_fn(),
-        given=source.given,
-        vectors=source.vectors,
-        modules=[model, source.module],
-        plain_input_fn=plain_input_fn,
-    )
+    training = _make_training(plan, options, length, status=status, times=times, plain_input_fn=plain_input_fn)
     estimator, evaluated = make_estimators(model, source, devices, training, config)
 
     def rehearse():
         alone = dataclasses.replace(training, task=ALONE), config.replace(device_fn=None)
-        return estimator if task is ALONE else make_estimators(model, source, devices, *alone)[0]
+        return make_estimators(model, source, devices, *alone)[0]
 
     return Experiment(
         **vars(dataclasses.replace(plan, options=options)),
@@ -121,6 +106,24 @@ def make_experiment(plan: Plan, config: tf.estimator.RunConfig, status: StatusFi
         eval_every_steps=length.eval_every_steps,
         evaluators=_make_evaluators(evaluated, source, objective, options, counts, len(devices)) if schedule.evaluates else [],
         objective=objective,
+    )
+
+
+def _make_training(plan, options, length, **others):
+    source = plan.source
+    return Training(
+        options=options,
+        stop=plan.stop,
+        task=plan.task,
+        on_metrics=plan.on_metrics,
+        total_steps=length.train_steps,
+        num_examples=max(length.num_examples, 0),
+        checkpoint_periods=[*filter(None, [length.save_steps, length.eval_every_steps, options.keep_checkpoint_every])],
+        has_input_fn=source.has_input_fn(),
+        given=source.given,
+        vectors=source.vectors,
+        modules=[plan.model, source.module],
+        **others,
     )
 
 

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.cluster.training_task import ALONE
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import to_json, write, write_csv
 from estimator_trainer.common.report import page
@@ -26,11 +25,9 @@ def find_learning_rate(experiment: Experiment) -> dict[str, Any]:
     of the modules are not used.
 
     Raises:
-      UsageError: the model has its own training step, or the process is one of a cluster.
+      UsageError: the model has its own training step.
       RunError: the loss is not finite, or does not fall.
     """
-    if experiment.task is not ALONE:
-        raise UsageError('--schedule=find_learning_rate: run it in one process, without TF_CONFIG')
     params, directory = experiment.params, os.path.join(experiment.options.output_dir or '', 'find_learning_rate')
     curve = _measure(experiment, experiment.options.train_steps or rate_range.STEPS)
     tf.io.gfile.makedirs(directory)

@@ -44,7 +44,7 @@ def chosen(
       train_steps: its length; short ones, and all but those on the CPUs of one machine, keep the defaults.
     """
     is_open = not (options.num_towers or options.num_gpus or options.intra_op_threads)
-    is_of_framework = task is ALONE and not makes_step(model) and not source.has_input_fn()
+    is_of_framework = task.decides_alone and not makes_step(model) and not source.has_input_fn()
     is_on_cpus = not tf.config.list_physical_devices('GPU')
     if not (is_open and is_of_framework and is_on_cpus and train_steps >= _STEPS_WORTH_A_CHOICE and has_threads_per_session()):
         return _fill(options, Parallelism())

@@ -1,6 +1,7 @@
 """The schedules: RUN maps each name to a function from an Experiment to the result to print."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
 import copy
 import functools
 import re
@@ -74,6 +75,7 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
     task.recognize(source.params)
     try:
         with (
+            _explaining_errors(experiment, step),
             task.naming_lost_tasks(),
             hparams_tab.session(output_dir, lambda: used(source.params, source.names_read, source.has_input_fn())) as shown,
             _final_loss(experiment.stop),
@@ -82,15 +84,6 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
             hooks = [shown, *map(AfterStart, [*at_start, *also_at_start])]
             listeners = [*recorders, *saving_listeners]
             experiment.estimator.train(experiment.train_input_fn, hooks, None, experiment.train_steps, listeners)
-    except tf.estimator.NanLossDuringTrainingError:  # On a worker, whose own hooks follow the Estimator's.
-        raise RunError(f'the loss of a step after step {max(task.last_step, step)} is nan: {NOT_FINITE_HINT}') from None
-    except tf.errors.NotFoundError as error:
-        missing = re.search(r'Key (\S+) not found in checkpoint', error.message)
-        if not missing:
-            raise
-        raise _unlike_checkpoint(experiment, missing.group(1), error.op.graph) from None
-    except ModelChanged as error:
-        raise _changed(experiment, error.checkpoint_path, error.changes) from None
     finally:
         experiment.stop.end(None)  # Even after an error, whose diagnosis may take long.
     step = _latest_step(experiment) if task.is_chief else task.last_step
@@ -99,6 +92,23 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
         tf.logging.info('%s', line)
     experiment.stop.exit_if_received()
     return {'global_step': step}
+
+
+@contextlib.contextmanager
+def _explaining_errors(experiment: Experiment, step: int) -> Iterator[None]:
+    """Within the block, which trains from a step on, errors about the loss and the checkpoint say the cause and the cure."""
+    try:
+        yield
+    except tf.estimator.NanLossDuringTrainingError:  # On a worker, whose own hooks follow the Estimator's.
+        last_step = max(experiment.task.last_step, step)
+        raise RunError(f'the loss of a step after step {last_step} is nan: {NOT_FINITE_HINT}') from None
+    except tf.errors.NotFoundError as error:
+        missing = re.search(r'Key (\S+) not found in checkpoint', error.message)
+        if not missing:
+            raise
+        raise _unlike_checkpoint(experiment, missing.group(1), error.op.graph) from None
+    except ModelChanged as error:
+        raise _changed(experiment, error.checkpoint_path, error.changes) from None
 
 
 def _final_loss(stop):

@@ -174,7 +174,7 @@ class Training:
         is_of_framework = step.scaffold is None and not self.has_input_fn and not step.hooks
         return (
             is_of_framework
-            and self.task is ALONE
+            and self.task.decides_alone
             and not self.options.debug_numerics
             and self.total_steps >= _STEPS_WORTH_A_LOOP
         )

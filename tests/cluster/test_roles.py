@@ -61,6 +61,12 @@ def test_a_dry_run_of_the_chief_finds_what_its_cluster_does_not_support(run_as, 
         (PAIR, 'worker', '--hparams=batch_size=1', 'batch_size=1 is too small for 2 tasks: use'),
         (WITH_EVALUATOR, 'chief', PATIENCE, NEEDS_EVALUATIONS),
         (WITH_SERVER, 'chief', '--steps_per_loop=2', f'--steps_per_loop {NOT_WITH_SERVERS}'),
+        (
+            PAIR,
+            'worker',
+            '--schedule=find_learning_rate',
+            '--schedule=find_learning_rate: run it in one process, without TF_CONFIG',
+        ),
     ):
         code, _, err = run_as(cluster, job, '--schedule=dry_run', flag)
         assert code == 2 and err.splitlines()[-1].startswith(f'trainer.py: {message}')

@@ -47,43 +47,17 @@ def dynamic_decode(
         if limit is not None:
             finished = tf.logical_or(finished, tf.less_equal(limit, 0))
         batch_size = decoder.batch_size if tf.is_tensor(decoder.batch_size) else tf.constant(decoder.batch_size)
-        zeros = impute_finished and tf.nest.map_structure(
-            lambda size, dtype: tf.zeros([batch_size, *tf.TensorShape(size).as_list()], dtype),
-            decoder.output_size,
-            decoder.output_dtype,
-        )
-        arrays = tf.nest.map_structure(
+        zeros = None
+        if impute_finished:
+            zeros = _map_outputs(decoder, lambda size, dtype: tf.zeros([batch_size, *tf.TensorShape(size).as_list()], dtype))
+        arrays = _map_outputs(
+            decoder,
             lambda size, dtype: tf.TensorArray(
                 dtype, 0, dynamic_size=True, element_shape=tf.TensorShape([None]).concatenate(tf.TensorShape(size))
             ),
-            decoder.output_size,
-            decoder.output_dtype,
         )
-
-        def goes_on(time, arrays, state, inputs, finished, lengths):
-            return tf.logical_not(tf.reduce_all(finished))
-
-        def step(time, arrays, state, inputs, finished, lengths):
-            outputs, new_state, next_inputs, now_finished = decoder.step(time, inputs, state)
-            next_finished = now_finished if decoder.tracks_own_finished else tf.logical_or(now_finished, finished)
-            lengths = tf.where(finished, lengths, tf.fill(tf.shape(lengths), time + 1))
-            if limit is not None:
-                next_finished = tf.logical_or(next_finished, time + 1 >= limit)
-            tf.nest.assert_same_structure(state, new_state)
-            if impute_finished:
-                outputs = tf.nest.map_structure(lambda new, zero: _choose(finished, zero, new), outputs, zeros)
-                new_state = tf.nest.map_structure(lambda new, old: _keep(finished, old, new), new_state, state)
-            arrays = tf.nest.map_structure(lambda array, output: array.write(time, output), arrays, outputs)
-            tf.nest.map_structure(_keep_shape, [new_state, next_inputs, next_finished], [state, inputs, finished])
-            return time + 1, arrays, new_state, next_inputs, next_finished, lengths
-
-        _, arrays, state, _, _, lengths = tf.while_loop(
-            goes_on,
-            step,
-            [tf.constant(0), arrays, state, inputs, finished, tf.zeros_like(finished, tf.int32)],
-            parallel_iterations=parallel_iterations,
-            swap_memory=swap_memory,
-        )
+        options = {'parallel_iterations': parallel_iterations, 'swap_memory': swap_memory}
+        arrays, state, lengths = _run(decoder, zeros, limit, [arrays, state, inputs, finished], options)
         outputs = tf.nest.map_structure(lambda array: array.stack(), arrays)
         try:
             outputs, state = decoder.finalize(outputs, state, lengths)
@@ -92,6 +66,38 @@ def dynamic_decode(
         if not output_time_major:
             outputs = tf.nest.map_structure(transposed, outputs)
     return outputs, state, lengths
+
+
+def _run(decoder, zeros, limit, start, options):
+    """Returns the arrays of outputs, the last state and the lengths, given arrays, state, inputs and finished at the start.
+
+    zeros are the outputs beyond the end of a sequence; None for those of the decoder.
+    """
+
+    def goes_on(time, arrays, state, inputs, finished, lengths):
+        return tf.logical_not(tf.reduce_all(finished))
+
+    def step(time, arrays, state, inputs, finished, lengths):
+        outputs, new_state, next_inputs, now_finished = decoder.step(time, inputs, state)
+        next_finished = now_finished if decoder.tracks_own_finished else tf.logical_or(now_finished, finished)
+        lengths = tf.where(finished, lengths, tf.fill(tf.shape(lengths), time + 1))
+        if limit is not None:
+            next_finished = tf.logical_or(next_finished, time + 1 >= limit)
+        tf.nest.assert_same_structure(state, new_state)
+        if zeros is not None:
+            outputs = tf.nest.map_structure(lambda new, zero: _choose(finished, zero, new), outputs, zeros)
+            new_state = tf.nest.map_structure(lambda new, old: _keep(finished, old, new), new_state, state)
+        arrays = tf.nest.map_structure(lambda array, output: array.write(time, output), arrays, outputs)
+        tf.nest.map_structure(_keep_shape, [new_state, next_inputs, next_finished], [state, inputs, finished])
+        return time + 1, arrays, new_state, next_inputs, next_finished, lengths
+
+    start = [tf.constant(0), *start, tf.zeros_like(start[-1], tf.int32)]
+    _, arrays, state, _, _, lengths = tf.while_loop(goes_on, step, start, **options)
+    return arrays, state, lengths
+
+
+def _map_outputs(decoder, function):
+    return tf.nest.map_structure(function, decoder.output_size, decoder.output_dtype)
 
 
 def _keep_shape(new, old):
