@@ -528,7 +528,7 @@ class Run:
 
 
 def _check_training(options, on_metrics):
-    """Raises UsageError if what is given to `train` is not for a training."""
+    """Raises UsageError if what is given to `train` is not for training."""
     if options.get('folds'):
         raise UsageError(f'folds={options["folds"]}: train() trains one run: call train_folds()')
     if on_metrics is not None and not callable(on_metrics):

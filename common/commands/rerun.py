@@ -50,7 +50,7 @@ def warn_of_ignored(FLAGS: absl_flags.FlagValues) -> None:
 
 
 class Rerun:
-    """A training that goes on from a checkpoint of a run, whose own directory is only read.
+    """A run that goes on from a checkpoint of another, whose directory is only read.
 
     What several tasks have trained is trained by as many on this machine.
 
@@ -89,7 +89,7 @@ class Rerun:
             `first` on with the same hyper-parameters, flags and tasks.
 
         Raises:
-          UsageError, RunError: the data has changed or is gone, or as for a training that resumes.
+          UsageError, RunError: the data has changed or is gone, or as for a run that resumes.
         """
         ends = [*run_copy.changes(self._output_dir, self._record), end]
         while self.step < end:
@@ -237,7 +237,7 @@ def rerun(
             try:
                 step = run_copy.copy(output_dir, path, directory)
                 break
-            except run_copy.CheckpointGone:  # A training that runs there has deleted it.
+            except run_copy.CheckpointGone:  # A process that trains there has deleted it.
                 if checkpoint_path or path == run_copy.checkpoint_before(output_dir, before):
                     raise
         yield Rerun(output_dir, directory, step, stop, data_dir, objects, records)

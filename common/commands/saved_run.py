@@ -112,7 +112,7 @@ def _check_is_new(output_dir):
 
 
 def take_local_cluster(FLAGS: flags.FlagValues, output_dir: str) -> None:
-    """Sets --local_cluster, if it is not given, to that of the run in an output_dir if a training goes on with it.
+    """Sets --local_cluster, if it is not given, to that of the run in an output_dir if training goes on with it.
 
     Raises:
       UsageError: hparams.json or flags.json is corrupt.

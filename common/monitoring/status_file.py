@@ -1,4 +1,4 @@
-"""The status.json of a training, written at changes of its state and lines of its log; see common/storage/status.py."""
+"""The status.json of a run, written at changes of its state and lines of its log; see common/storage/status.py."""
 
 from collections.abc import Mapping
 import time
@@ -22,7 +22,7 @@ class StatusFile:
       is_resumed: whether the directory has a checkpoint, so that the earlier status is of the same run.
 
     Attributes:
-      tracker: of the loggers, which are told the same; None without.
+      tracker: of the loggers, which get the same; None without.
     """
 
     tracker: Tracker | None = None

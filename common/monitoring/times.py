@@ -1,4 +1,4 @@
-"""Where the time of a training goes: to steps, to waiting for input, to logging, checkpoints or evaluations."""
+"""Where the time of a run goes: to steps, to waiting for input, to logging, checkpoints or evaluations."""
 
 from collections.abc import Callable, Iterator, Mapping
 import contextlib
@@ -16,7 +16,7 @@ _CURES = {
 
 
 class Times:
-    """The seconds that a training has spent on each of PARTS, from its first line of the log on.
+    """The seconds that a run has spent on each of PARTS, from its first line of the log on.
 
     What is in no `spent` block are steps, but for the time that these wait for input.
     """

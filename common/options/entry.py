@@ -16,7 +16,7 @@ class Trait(enum.Flag):
     LAUNCHER: it is for the process that starts the tasks of a local cluster, not for the tasks.
     SAME_IN_TASKS: the tasks of a cluster must agree on it.
     SAME_IN_TRIALS: the trials of a sweep must agree on it.
-    KEPT: a run keeps it in flags.json; a training that resumes it takes it from there if the flag is not given.
+    KEPT: a run keeps it in flags.json; a resumed one takes it from there if the flag is not given.
     CHANGES_RESULT: other weights result from another value. So tasks and trials must agree on it, and a run keeps it, and warns
       if it resumes with another value.
     SET_IN_TRIALS: the sweep gives each trial its value.

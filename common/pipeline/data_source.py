@@ -25,7 +25,7 @@ class DataSource:
 
     specs is given if the data may be missing, as for the export of a model trained elsewhere. names_read are the
     hyper-parameters that the module, the model and its training step have read; given says where a user gave some, see
-    `build.origins`; vectors are those with which a training starts, see `with_word_vectors`.
+    `build.origins`; vectors are those with which a run starts, see `with_word_vectors`.
     """
 
     module: types.ModuleType

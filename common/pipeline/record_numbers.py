@@ -1,6 +1,6 @@
 """Which records training steps use: the numbers of the records of their batches, computed without reading the records.
 
-The functions that bring the records of a training in order get the numbers of the records in place of these.
+The functions that bring the records of a run in order get the numbers of the records in place of these.
 """
 
 from collections.abc import Iterator

@@ -18,7 +18,7 @@ def are_equal(input_fn: Callable[[], Any], seed: int, first: str, second: str) -
     """Returns whether the next batches after two saved states are the same, bit for bit; None if they cannot be restored.
 
     Args:
-      input_fn: that of a training, whose iterators are recorded, see `exact_program.recorded`.
+      input_fn: that of a run, whose iterators are recorded, see `exact_program.recorded`.
       seed: TensorFlow's.
       first, second: paths without suffix.
     """

@@ -1,4 +1,4 @@
-"""A step of a training, looked at: its batch goes through the training graph once more, in a session of its own."""
+"""A step of a run, looked at: its batch goes through the training graph once more, in a session of its own."""
 
 from collections.abc import Iterator, Mapping
 import contextlib

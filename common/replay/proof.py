@@ -62,7 +62,7 @@ def kept(output_dir: str, paths: Sequence[str], record: Record) -> dict[int, str
     Leaves out those that the run has left behind, such as damaged ones.
 
     Args:
-      paths: those of `checkpoint_paths`, before the record was read, to which a training that runs there adds.
+      paths: those of `checkpoint_paths`, before the record was read, to which a process that trains there adds.
 
     Raises:
       RunError: one is not what was recorded, or has no line.

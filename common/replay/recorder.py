@@ -1,4 +1,4 @@
-"""Records a training: the loss of each step, and the batches of some; of a task of a cluster, also the weights."""
+"""Records a run: the loss of each step, and the batches of some; of a task of a cluster, also the weights."""
 
 import dataclasses
 import os

@@ -112,7 +112,7 @@ def overridden(history: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def flags_of(saved: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
-    """Returns the flags of a training, as saved, that are not the defaults."""
+    """Returns the flags of a run, as saved, that are not the defaults."""
     given = {name: value for name, value in saved.items() if name in defaults and name not in ('schedule', 'data_dir')}
     return [
         f'--{name}={",".join(map(str, value)) if isinstance(value, list) else value}'

@@ -64,7 +64,7 @@ def use(output_dir: str, given: str | None, function: Callable[[str], T]) -> T:
 
 
 def with_best(result: dict[str, Any], output_dir: str, flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the result of a training with the evaluation of the best checkpoint as 'best', if it was asked for.
+    """Returns the result of a run with the evaluation of the best checkpoint as 'best', if it was asked for.
 
     Args:
       result: {'global_step': int, split: {metric: value}}; a split named best stays.

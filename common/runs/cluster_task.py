@@ -147,7 +147,7 @@ def _facts(params, options):
 def task_of(
     plan: Plan, cluster: ClusterConfig | None, gathered: Gathered | None
 ) -> contextlib.AbstractContextManager[TrainingTask]:
-    """Returns a context manager of this process's task; of a training in a cluster, it is entered once all have joined.
+    """Returns a context manager of this process's task; of a run in a cluster, it is entered once all have joined.
 
     Args:
       cluster: that of `gathered`, if the cluster is elastic.

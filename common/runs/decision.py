@@ -32,7 +32,7 @@ def check(params: HParams) -> None:
 
 
 def check_start(model: Any, params: HParams) -> None:
-    """Checks the decision_threshold of a training that begins; warns of the class that the best one is for.
+    """Checks the decision_threshold of a run that begins; warns of the class that the best one is for.
 
     Raises:
       UsageError: as of `check`, or the model has no metric that tells the best threshold.

@@ -41,7 +41,7 @@ class Experiment(Plan):
     train_steps is the global step at which training ends. evaluators has one per split to evaluate, or one of the files of
     --input, none for schedules that do not evaluate; objective compares the metrics of the first. rehearse returns an Estimator
     whose training graph can be built although no other task of a cluster builds its own. record is called once the session of
-    a training has started: a run that resumes keeps the flags and hyper-parameters that it goes on with only then.
+    a run has started: a resumed one keeps the flags and hyper-parameters that it goes on with only then.
     """
 
     estimator: tf.estimator.Estimator

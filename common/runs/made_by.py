@@ -65,7 +65,7 @@ def warm_start_of(path: str) -> str:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Returns the differences between two results of `of` that may change a training, each in words; [] if there are none."""
+    """Returns the differences between two results of `of` that may change a run, each in words; [] if there are none."""
     flags = [name for name in names_with(Trait.CHANGES_RESULT) if name not in _TOWERS]
     return [
         *_named(then['hparams'], now['hparams'], LENGTH),

@@ -37,7 +37,7 @@ def chosen(
     train_steps: int,
     task: TrainingTask = ALONE,
 ) -> Options:
-    """Returns the options of a training that begins, with the towers and threads that the flags leave open.
+    """Returns the options of a run that begins, with the towers and threads that the flags leave open.
 
     Args:
       input_fn: of the training batches.

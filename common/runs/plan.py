@@ -24,7 +24,7 @@ class Plan:
       options: the schedule, among others.
       stop: already entered.
       on_metrics: see `common.commands.api.train`.
-      kept: what flags.json keeps of a training: the flags as given, also where a cluster changes them.
+      kept: what flags.json keeps of a run: the flags as given, also where a cluster changes them.
       task: this process's.
     """
 

@@ -19,10 +19,10 @@ from estimator_trainer.common.training import exact_program
 def recording(
     experiment: Experiment,
 ) -> Iterator[tuple[list[Callable[[], None]], list[tf.train.CheckpointSaverListener]]]:
-    """Adds a line for the start of a training; within the block, the listeners add one for each checkpoint.
+    """Adds a line for the start of a run; within the block, the listeners add one for each checkpoint.
 
     Yields:
-      What a training that resumes is to call once its session stands, in place of the line for the start; the listeners.
+      What a run that resumes is to call once its session stands, in place of the line for the start; the listeners.
     """
     if not experiment.task.is_chief or experiment.schedule.is_dry_run:
         yield [], []

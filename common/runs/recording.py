@@ -1,4 +1,4 @@
-"""The record of a training: of its start, once its session stands, and in status.json, to its end."""
+"""The record of a run: of its start, once its session stands, and in status.json, to its end."""
 
 from collections.abc import Callable, Iterator
 import contextlib
@@ -16,7 +16,7 @@ from estimator_trainer.common.storage.status import State
 
 @contextlib.contextmanager
 def recorded(output_dir: str, is_resumed: bool, stop: StopOnSignal) -> Iterator[StatusFile]:
-    """Yields the StatusFile of a training, which is the block, and records how it ends.
+    """Yields the StatusFile of a run, which is the block, and records how it ends.
 
     Args:
       output_dir, is_resumed: see StatusFile.

@@ -71,7 +71,7 @@ def run(plan: Plan, cluster: ClusterConfig | None = None) -> Any:
         return cluster_task.serve(cluster, plan.options, plan.stop)
     if plan.options.schedule == 'describe':
         return _describe(plan.source)
-    has_evaluator = cluster is not None and bool(cluster.addresses.get(EVALUATOR))  # Which saves the result of a training.
+    has_evaluator = cluster is not None and bool(cluster.addresses.get(EVALUATOR))  # Which saves the result of a run.
     saves_result = not plan.schedule.looks_back and not (has_evaluator and plan.schedule.trains)
     with cluster_task.task_of(plan, cluster, gathered) as task:
         return _run(dataclasses.replace(plan, task=task), saves_result)
@@ -172,7 +172,7 @@ def _training(plan, config):
 
 
 def _begun(plan, experiment, back_to, text, history, step):
-    """Writes what a training begins with, and returns the experiment, which records the rest; arguments as in `_training`."""
+    """Writes what a run begins with, and returns the experiment, which records the rest; arguments as in `_training`."""
     output_dir, options = plan.output_dir, plan.options  # As given: those of the experiment have what was chosen.
     if options.overwrite and plan.task.is_chief:
         with seeded(plan.params.seed), name_the_op(), diagnose_errors(experiment):

@@ -1,4 +1,4 @@
-"""--overwrite: a training starts over in the output_dir of an earlier run."""
+"""--overwrite: a run starts over in the output_dir of an earlier run."""
 
 from collections.abc import Iterator
 import contextlib

@@ -1,4 +1,4 @@
-"""The tracker of a run: what --loggers are told of it."""
+"""The tracker of a run: what --loggers get of it."""
 
 from collections.abc import Mapping
 import os
@@ -20,7 +20,7 @@ from estimator_trainer.common.storage.metrics_table import MODE, STEP_LOSS, is_o
 
 
 def tracker_of(experiment: Experiment) -> Tracker | None:
-    """Returns the tracker of a training, or of an evaluator, whose tracked run is another one; None without --loggers."""
+    """Returns the tracker of a run, or of an evaluator, whose tracked run is another one; None without --loggers."""
     options, output_dir = experiment.options, absolute(experiment.output_dir)
     if not options.loggers or experiment.schedule.is_dry_run or not experiment.task.is_chief:
         return None

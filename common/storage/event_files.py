@@ -41,7 +41,7 @@ def _warn_of_lost(directory):
 def abandon(output_dir: str, step: int, folder: str) -> None:
     """Drops the events later than a step, after copying the whole files to a folder, unless that has them.
 
-    TensorBoard itself discards later events where a training starts again, but not those of evaluations, nor, with its fast
+    TensorBoard itself discards later events where a run starts again, but not those of evaluations, nor, with its fast
     loader, those of tags that do not come again.
     """
     for subdirectory in ('', *_of_evaluations(output_dir)):

@@ -60,7 +60,7 @@ def _columns(rows: Sequence[Mapping[str, str]]) -> Columns:
 
 
 def first_loss(output_dir: str) -> float | None:
-    """Returns the first loss that metrics.csv has of a training, or None; reads no more than the beginning of the file."""
+    """Returns the first loss that metrics.csv has of a run, or None; reads no more than the beginning of the file."""
     if is_remote(output_dir) or not os.path.isfile(metrics_path(output_dir)):
         return None
     with open(metrics_path(output_dir), encoding='utf-8', errors='replace') as file:

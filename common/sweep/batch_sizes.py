@@ -6,7 +6,7 @@ from typing import NamedTuple
 from estimator_trainer.common.memory import to_text
 
 FIRST = 8
-SHARE = 0.8  # Of the available memory, that a training may take.
+SHARE = 0.8  # Of the available memory, that a run may take.
 _BETTER = 1.05  # Less of a gain is none.
 _IDLE = 2  # Sizes without a gain in a row, after which larger ones are not tried.
 

@@ -1,4 +1,4 @@
-"""The hyper-parameters of the framework that have an effect on a training."""
+"""The hyper-parameters of the framework that have an effect on a run."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -77,7 +77,7 @@ def check_effects(
 def warn_of_unread(
     model: Any, params: HParams, names_read: Collection[str], makes_batches: bool, given: Mapping[str, str]
 ) -> None:
-    """Warns of given hyper-parameters for the modules that nothing has read in a training and its evaluations.
+    """Warns of given hyper-parameters for the modules that nothing has read in a run and its evaluations.
 
     Not of those that are for predictions.
 

@@ -1,4 +1,4 @@
-"""The losses of a training, watched: what jumps, or is not finite, is named with the command that shows its step again."""
+"""The losses of a run, watched: what jumps, or is not finite, is named with the command that shows its step again."""
 
 from collections.abc import Iterator
 import contextlib
@@ -36,7 +36,7 @@ def replay_of(step: int, output_dir: str) -> str:
 
 @contextlib.contextmanager
 def offering_replay(output_dir: str) -> Iterator[None]:
-    """Within the block, the log names the command that shows the step at which a training ends because of a NaN or infinity."""
+    """Within the block, the log names the command that shows the step at which a run ends because of a NaN or infinity."""
     try:
         yield
     except NotFinite as error:

@@ -1,4 +1,4 @@
-"""Towers and threads on CPUs: a rule for what a training leaves open, by the products of its model."""
+"""Towers and threads on CPUs: a rule for what a run leaves open, by the products of its model."""
 
 from typing import NamedTuple
 

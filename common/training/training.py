@@ -1,4 +1,4 @@
-"""The part of a training that all kinds of models share: its hooks, and the EstimatorSpec with them."""
+"""The part of a run that all kinds of models share: its hooks, and the EstimatorSpec with them."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
@@ -72,7 +72,7 @@ class Step(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Training:
-    """What a training needs to know in addition to its model.
+    """What a run needs to know in addition to its model.
 
     Attributes:
       options: the flags; num_gpus and num_towers are ignored.

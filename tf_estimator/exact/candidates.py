@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 
 def train_again(directory: str) -> None:
-    """Deletes the notes younger than the latest checkpoint, of a training that was killed before it saved its last steps.
+    """Deletes the notes younger than the latest checkpoint, of a run that was killed before it saved its last steps.
 
     Otherwise, their candidates would stay as they are in the checkpoint, without these steps.
     """

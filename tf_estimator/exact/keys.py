@@ -21,7 +21,7 @@ _trials: list[list[None]] = []
 
 
 def begin(graph: tf.Graph) -> None:
-    """Makes a graph that of a training."""
+    """Makes a graph that of a run."""
     graph._exact_root = True
 
 
@@ -32,7 +32,7 @@ def set_default(graph: tf.Graph, number: tf.Tensor) -> None:
 
 
 def is_in_training(graph: Any) -> bool:
-    """Whether a graph, or the one around a function's, is that of a training."""
+    """Whether a graph, or the one around a function's, is that of a run."""
     while isinstance(graph, func_graph.FuncGraph):
         graph = graph.outer_graph
     return hasattr(graph, '_exact_root')

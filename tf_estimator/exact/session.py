@@ -1,4 +1,4 @@
-"""The hook that saves and restores the state of a training with its checkpoints."""
+"""The hook that saves and restores the state of a run with its checkpoints."""
 
 import functools
 import itertools
@@ -32,12 +32,12 @@ class NotFiniteError(CommandError, NanLossDuringTrainingError):
 
 
 class ExactHook(tf.train.SessionRunHook):
-    """Saves and restores what a training needs beside its checkpoints. Is the last of all hooks.
+    """Saves and restores what a run needs beside its checkpoints. Is the last of all hooks.
 
     Args:
       directory: the model_dir.
       first_step: that of the checkpoint from which the training starts, or None.
-      resumes: whether that checkpoint is of a training that this one continues, with its input.
+      resumes: whether that checkpoint is of a run that this one continues, with its input.
       seed: that of the graph.
       stop: what signals ask for.
     """

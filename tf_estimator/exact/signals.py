@@ -1,4 +1,4 @@
-"""Signals that end a training after its step is saved."""
+"""Signals that end a run after its step is saved."""
 
 from collections.abc import Iterator
 import contextlib

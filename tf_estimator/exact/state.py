@@ -1,4 +1,4 @@
-"""What a training needs beside a checkpoint to resume exactly, in files of a folder of its model_dir."""
+"""What a run needs beside a checkpoint to resume exactly, in files of a folder of its model_dir."""
 
 import contextlib
 import dataclasses

@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import estimator as estimators
 
 _stops: list[Stop] = []  # Of the trainings that run.
-# The checkpoint with which a training of this process has ended in a directory. The next one from it begins its input anew.
+# The checkpoint with which a run of this process has ended in a directory. The next one from it begins its input anew.
 _ended: dict[str, str | None] = {}
 
 
@@ -45,7 +45,7 @@ def _train(train, self, input_fn, hooks=None, steps=None, max_steps=None, saving
 
 
 def _prepare(estimator, stack):
-    """Locks the model_dir for a training, and makes the estimator's hook for it."""
+    """Locks the model_dir for a run, and makes the estimator's hook for it."""
     directory = estimator.model_dir
     tf.io.gfile.makedirs(os.path.join(directory, state.FOLDER))
     if '://' not in directory:
@@ -103,7 +103,7 @@ def _train_with_spec(train_with_spec, self, estimator_spec, *args):
 
 
 def _evaluate(actual_eval, self, *args, **kwargs):
-    """During an evaluation within a training, there is nothing to save: a signal ends the process at once."""
+    """During an evaluation within a run, there is nothing to save: a signal ends the process at once."""
     for stop in _stops:
         stop.is_saved = True
         if stop.number is not None:

@@ -1,4 +1,4 @@
-"""tf.estimator.BestCheckpointExporter keeps the best checkpoint itself, from which a training can go on."""
+"""tf.estimator.BestCheckpointExporter keeps the best checkpoint itself, from which a run can go on."""
 
 from collections.abc import Callable
 import os

@@ -1,4 +1,4 @@
-"""Evaluations that are empty, that nobody sees or that are several, and the export at the end of a training."""
+"""Evaluations that are empty, that nobody sees or that are several, and the export at the end of a run."""
 
 from tf_estimator.mending import around
 from tf_estimator.traps import by_steps

@@ -1,4 +1,4 @@
-"""The checkpoint that a training restores, which it does not write again over itself: a full disk or a kill could lose it."""
+"""The checkpoint that a run restores, which it does not write again over itself: a full disk or a kill could lose it."""
 
 from tf_estimator.graphs import reached
 from tf_estimator.mending import around
