@@ -54,27 +54,32 @@ def start(count: int, *arguments: str, pins: bool = False) -> Iterator[Any]:
     Raises:
       RuntimeError: a task failed.
     """
-    cluster = local.free_addresses({'worker': count})
-    processes = []
-    try:
-        for i in range(count):
-            config = json.dumps({'cluster': cluster, 'task': {'type': 'worker', 'index': i}})
-            out = subprocess.DEVNULL if i else subprocess.PIPE
-            environ = {**os.environ, 'TF_CONFIG': config}
-            pin = ['taskset', '--cpu-list', str(sorted(os.sched_getaffinity(0))[i])] if pins else []
-            processes.append(
-                subprocess.Popen(
-                    [*pin, sys.executable, *arguments], env=environ, stdout=out, stderr=subprocess.STDOUT, text=True, cwd=ROOT
+    with local.held_addresses({'worker': count}) as cluster:
+        processes = []
+        try:
+            for i in range(count):
+                config = json.dumps({'cluster': cluster, 'task': {'type': 'worker', 'index': i}})
+                out = subprocess.DEVNULL if i else subprocess.PIPE
+                environ = {**os.environ, 'TF_CONFIG': config}
+                pin = ['taskset', '--cpu-list', str(sorted(os.sched_getaffinity(0))[i])] if pins else []
+                processes.append(
+                    subprocess.Popen(
+                        [*pin, sys.executable, *arguments],
+                        env=environ,
+                        stdout=out,
+                        stderr=subprocess.STDOUT,
+                        text=True,
+                        cwd=ROOT,
+                    )
                 )
-            )
-        yield processes[0].stdout
-        codes = [process.wait() for process in processes]
-        if any(codes):
-            raise RuntimeError(f'{" ".join(arguments)}: the exit codes of {count} processes are {codes}')
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+            yield processes[0].stdout
+            codes = [process.wait() for process in processes]
+            if any(codes):
+                raise RuntimeError(f'{" ".join(arguments)}: the exit codes of {count} processes are {codes}')
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
 
 
 def train(processes: int, towers: int, *flags: str, pins: bool = False) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """A cluster on this machine: one process per task; if one fails, all are restarted."""
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 import contextlib
 import functools
 import json
@@ -90,8 +90,8 @@ def rehearse(command: Sequence[str], counts: Mapping[str, int], stop: StopOnSign
       RunError: it fails.
     """
     job = next(job for job in JOBS if counts.get(job))
-    tf_config = json.dumps({'cluster': free_addresses(counts), 'task': {'type': job, 'index': 0}})
-    with stop.defer_signals(), tempfile.TemporaryDirectory() as directory:
+    with stop.defer_signals(), tempfile.TemporaryDirectory() as directory, held_addresses(counts) as addresses:
+        tf_config = json.dumps({'cluster': addresses, 'task': {'type': job, 'index': 0}})
         log = os.path.join(directory, 'log.txt')
         flags = ['--schedule=dry_run', f'--output_dir={directory}/output']
         environ = {**os.environ, 'TF_CONFIG': tf_config, _TASK: _text(counts)}
@@ -137,12 +137,11 @@ def end_with_launcher(environ: MutableMapping[str, str]) -> str:
 @contextlib.contextmanager
 def _started(command, counts, directory, is_elastic):
     """Starts a process per task and yields them, the first chief first; kills them at the end."""
-    addresses = free_addresses(counts)
-    configs = [ClusterConfig(addresses, job, index) for job in JOBS for index in range(counts.get(job, 0))]
     num_gpus = len(tf.config.list_physical_devices('GPU'))
-    gpus = share_gpus(len(configs), num_gpus, os.environ.get('CUDA_VISIBLE_DEVICES', ''))
+    gpus = share_gpus(sum(counts.values()), num_gpus, os.environ.get('CUDA_VISIBLE_DEVICES', ''))
     tasks: list[LocalProcess] = []
-    with _lifeline() as stdin, contextlib.ExitStack() as files:
+    with held_addresses(counts) as addresses, _lifeline() as stdin, contextlib.ExitStack() as files:
+        configs = [ClusterConfig(addresses, job, index) for job in JOBS for index in range(counts.get(job, 0))]
         try:
             for config, gpu in zip(configs, gpus):
                 tf_config = json.dumps({'cluster': addresses, 'task': {'type': config.job, 'index': config.index}})
@@ -185,16 +184,22 @@ def _text(counts):
     return ','.join(f'{job}:{count}' for job, count in counts.items())
 
 
-def free_addresses(counts: Mapping[str, int]) -> dict[str, list[str]]:
-    """Returns free local addresses for the given number of tasks of each job."""
-    with contextlib.ExitStack() as open_until_all_are_chosen:
+@contextlib.contextmanager
+def held_addresses(counts: Mapping[str, int]) -> Iterator[dict[str, list[str]]]:
+    """Yields free local addresses for the given number of tasks of each job. Within the block, only the tasks get their ports.
 
-        def choose():
-            listener = open_until_all_are_chosen.enter_context(socket.socket())
-            listener.bind(('127.0.0.1', 0))
-            return f'127.0.0.1:{listener.getsockname()[1]}'
+    The system lets a server listen on a port that another socket is bound to, if that does not listen and both have
+    SO_REUSEADDR, as TensorFlow's servers have.
+    """
+    with contextlib.ExitStack() as held:
 
-        return {job: [choose() for _ in range(count)] for job, count in counts.items()}
+        def hold():
+            holder = held.enter_context(socket.socket())
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            holder.bind(('', 0))
+            return f'127.0.0.1:{holder.getsockname()[1]}'
+
+        yield {job: [hold() for _ in range(count)] for job, count in counts.items()}
 
 
 def _watch(tasks, find_chief, recovery, stop, status, note, terminate_seconds, kill_seconds):

@@ -18,7 +18,7 @@ from estimator_trainer.hparams.comparison import differences
 DATA_DIR = 'data_dir'  # An absolute path; that in dataset.json counts, once the run has it.
 LOCAL_CLUSTER = 'local_cluster'  # The flag of the process that started the tasks; '' if none did.
 PARALLELISM = 'parallelism'  # The towers and threads that were chosen, see common/runs/parallelism.py.
-ASYNCHRONOUS = 'asynchronous'  # Whether each task of the cluster took batches of its own.
+ASYNCHRONOUS = 'asynchronous'  # Whether each task of the cluster took batches of its own, in any steps of the run.
 REPLACED = 'replaced_defaults'  # Default hyper-parameters, {name: value}, in whose place the run began with other values.
 
 
@@ -30,13 +30,16 @@ def save(output_dir: str, kept: Mapping[str, Any], num_tasks: int, is_resumed: b
       num_tasks: number of processes that train.
     """
     now, saved = {**kept, 'num_tasks': num_tasks}, load(output_dir) if is_resumed else {}
-    began = {name: saved[name] for name in (*names_with(Trait.CHANGES_RESULT), 'num_tasks') if name in saved}
+    names = (*names_with(Trait.CHANGES_RESULT), 'num_tasks', ASYNCHRONOUS)
+    began = {name: saved[name] for name in names if name in saved}
     if changes := differences(began, now, now.keys() - began.keys()):
         tf.logging.warning('This run began otherwise: %s. Its result differs from that without these changes.', changes)
     if PARALLELISM in saved:
         began[PARALLELISM] = saved[PARALLELISM]
     if REPLACED in now:
         began[REPLACED] = {**now[REPLACED], **saved.get(REPLACED, {})}
+    if has_parameter_servers(saved) or has_parameter_servers(now):
+        began[ASYNCHRONOUS] = True
     write_json(flags_path(output_dir), {**now, **began})
 
 

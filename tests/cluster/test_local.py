@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +18,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster import local, local_tasks
+from estimator_trainer.common.cluster.probe import ANSWERS, LOST, host_and_port, probe
+from estimator_trainer.common.cluster.server import start_server
+from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.stop import StopOnSignal
 from tests import forked
@@ -58,6 +62,15 @@ def test_the_result_is_the_chiefs_and_other_output_is_logged_and_each_has_a_gpu(
     assert caplog.messages[0] == f'The logs of all tasks are in {tmp_path}/cluster.'
     assert caplog.messages[-1] == 'ended: chief, worker 0; loss = 0.5, step = 7'
     assert 'restarts' not in caplog.text
+
+
+def test_only_a_task_gets_its_port_even_before_it_starts():
+    with local.held_addresses({'worker': 2}) as addresses, socket.socket() as other:
+        host, port = host_and_port(addresses['worker'][0])
+        with pytest.raises(OSError, match='Address already in use'):
+            other.bind((host, int(port)))
+        start_server(ClusterConfig(addresses, 'worker', 0), tf.ConfigProto())
+        assert [probe(address) for address in addresses['worker']] == [ANSWERS, LOST]
 
 
 def test_warnings_of_the_chief_are_logged_once_up_to_its_end(launch, caplog):

@@ -107,6 +107,15 @@ def test_flags_that_change_the_result_stay_as_the_run_began_and_others_are_those
     assert 'This run began otherwise: num_towers was 2, now it is 4; num_tasks was 1, now it is 3.' in caplog.text
 
 
+@pytest.mark.parametrize('was', [False, True])
+def test_a_run_any_steps_of_which_had_parameter_servers_keeps_that_and_the_change_is_told(tmp_path, caplog, was):
+    saved_flags.save(str(tmp_path), {saved_flags.ASYNCHRONOUS: was}, 2)
+    for now in (not was, False):
+        saved_flags.save(str(tmp_path), {saved_flags.ASYNCHRONOUS: now}, 2, is_resumed=True)
+    assert saved_flags.has_parameter_servers(saved_flags.load(str(tmp_path)))
+    assert f'This run began otherwise: asynchronous was {json.dumps(was)}, now it is {json.dumps(not was)}.' in caplog.text
+
+
 def test_a_run_goes_on_by_its_directory_alone_with_the_same_result_though_defaults_have_changed(run, tmp_path, monkeypatch):
     given = (
         '--hparams=num_samples=640,learning_rate=0.02,learning_rate_schedule=constant',

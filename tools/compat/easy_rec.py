@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-from estimator_trainer.common.cluster.local import free_addresses
+from estimator_trainer.common.cluster.local import held_addresses
 from tools.compat.programs import RAN, argument_parser, checkout, last_line
 
 COMMIT = 'bd230cb'
@@ -48,8 +48,8 @@ def main() -> None:
     for name in arguments.names or [*MODELS, CLUSTER]:
         config = folder / 'samples' / 'model_config' / f'{"multi_tower" if name == CLUSTER else name}_on_taobao.config'
         _write_data(folder, config.read_text())
-        with tempfile.TemporaryDirectory() as out:
-            outcomes.append(_run(_cluster() if name == CLUSTER else {'train': {}}, folder, config, out))
+        with tempfile.TemporaryDirectory() as out, held_addresses({'chief': 1, 'worker': 1, 'ps': 1}) as jobs:
+            outcomes.append(_run(_cluster(jobs) if name == CLUSTER else {'train': {}}, folder, config, out))
         print(f'| {name} | {outcomes[-1]} |', flush=True)
     print(f'{outcomes.count(RAN)} of {len(outcomes)} ran')
     sys.exit(int(outcomes.count(RAN) < len(outcomes)))
@@ -84,9 +84,8 @@ def _start(folder, config, out, log, **environment):
     )
 
 
-def _cluster():
-    """Returns the environments of four tasks, {job: variables}."""
-    jobs = free_addresses({'chief': 1, 'worker': 1, 'ps': 1})
+def _cluster(jobs):
+    """Returns the environments of the tasks at these addresses and of an evaluator, {job: variables}."""
     return {
         job: {'TF_CONFIG': json.dumps({'cluster': jobs, 'task': {'type': job, 'index': 0}})} for job in (*jobs, 'evaluator')
     }
