@@ -3,6 +3,7 @@
 import csv
 import functools
 import re
+import shutil
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
@@ -39,6 +40,11 @@ def read_weights(path):
     """Returns {name: array} of all variables of a checkpoint, or of a directory's last one."""
     reader = tf.train.load_checkpoint(str(path))
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def copy_without(step, source, directory):
+    """Copies a run as if it had been killed before it saved its last checkpoint, that of a step, and returns the directory."""
+    return shutil.copytree(source, directory, ignore=shutil.ignore_patterns('checkpoint', f'model.ckpt-{step}.*'))
 
 
 def assert_equal(found, expected, tolerance=0.0):

@@ -11,7 +11,7 @@ from estimator_trainer.models import alexnet, gan
 from tests.evaluated import CPUS
 from tests.linear import scalars
 from tests.models.shared import ModeKeys, make_params, train
-from tests.shared import SMALL, assert_equal, read_weights, refused
+from tests.shared import SMALL, assert_equal, copy_without, read_weights, refused
 
 RANDOM = np.random.RandomState(0)
 IMAGES = RANDOM.uniform(size=[9, 8, 12, 1]).astype(np.float32)
@@ -139,19 +139,24 @@ def test_a_run_resumes_exactly_and_evaluates_with_a_recognizer_that_may_come_lat
         f'--hparams={SIZE},batch_size=16,learning_rate_schedule=constant',
         '--save_summary_steps=5',
         '--num_towers=2',
+        '--train_steps=12',
+        '--save_checkpoints_steps=6',
+        '--eval_every_steps=12',
+        '--eval_steps=1',
     )
 
-    def train(name, steps, *more):
-        code, result, log = run(*flags, f'--train_steps={steps}', '--eval_steps=1', *more, output_dir=tmp_path / name)
+    def train(name, *more):
+        code, result, log = run(*flags, *more, output_dir=tmp_path / name)
         assert code == 0, log
         return result['eval'], log
 
     gan._warn.cache_clear()
-    whole, log = train('whole', 12, '--schedule=train_and_evaluate')
+    whole, log = train('whole')
     assert 'WARNING recognizer_dir is not given: recognized_share, class_entropy and frechet_distance are left out.' in log
     assert whole.keys() == {'loss', 'loss/discriminator', 'loss/generator'}
-    train('parted', 6)
-    parted, _ = train('parted', 12, '--steps_per_loop=4', f'--override_hparams=recognizer_dir={recognizer}')
+    copy_without(12, tmp_path / 'whole', tmp_path / 'parted')
+    parted, log = train('parted', '--steps_per_loop=4', f'--override_hparams=recognizer_dir={recognizer}')
+    assert 'model.ckpt-6' in log
     weights = read_weights(tmp_path / 'parted')
     assert_equal(weights, read_weights(tmp_path / 'whole'))
     assert parted.keys() - whole.keys() == {'recognized_share', 'class_entropy', 'frechet_distance'}

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -47,14 +48,13 @@ def values(directory):
 
 
 def test_a_killed_and_a_stopped_training_end_like_an_undisturbed_one(run_program, tmp_path):
-    runs = ('whole 30 none', 'cut 30 SIGKILL', 'cut 30 SIGTERM', 'cut 20 none', 'cut 30 none')
-    codes, err = run_program(tmp_path, *runs)
-    assert codes == [0, -9, 143, 0, 0], err
+    codes, err = run_program(tmp_path, 'whole 20 none', 'cut 20 SIGKILL', 'cut 20 SIGTERM', 'cut 20 none')
+    assert codes == [0, -9, 143, 0], err
     assert 'SIGTERM: the training ends, and step 13 is saved.' in err
     assert 'resume exactly' not in err and 'begins anew' not in err
     assert values(tmp_path / 'cut') == values(tmp_path / 'whole')
     states = {name.partition('.')[0] for name in os.listdir(tmp_path / 'cut' / 'exact_state')}
-    assert states == {'25', '30', 'lock'}  # Those of the checkpoints.
+    assert states == {'18', '20', 'lock'}  # Those of the checkpoints.
 
 
 def test_a_training_goes_on_from_a_checkpoint_that_the_program_names_itself(run_program, tmp_path):
@@ -78,7 +78,8 @@ def test_candidates_train_again_that_ended_after_the_checkpoint(tmp_path):
 
 
 def test_what_is_corrupt_locked_not_finite_or_without_state_is_said_and_costs_no_checkpoint(run_program, tmp_path):
-    assert run_program(tmp_path, 'a 10 none', 'g 10 generator')[0] == [0, 0]
+    assert run_program(tmp_path, 'a 10 none')[0] == [0]
+    shutil.copytree(tmp_path / 'a', tmp_path / 'g')
     last = tmp_path / 'a' / 'model.ckpt-10.data-00000-of-00001'
     last.write_bytes(last.read_bytes()[:-9])
     older = (tmp_path / 'a' / 'model.ckpt-5.index').stat()

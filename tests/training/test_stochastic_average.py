@@ -9,8 +9,10 @@ from estimator_trainer.common.training import model_fn
 from estimator_trainer.common.training.recalibration import Recalibration
 from estimator_trainer.common.training.stochastic_average import check_steps, with_averages
 from estimator_trainer.hparams import build
+from tests.cluster import tiny_data
+from tests.cluster.tasks import TINY
 from tests.linear import X, check_loop, deep, gradient, input_fn, loss_of, make_estimator, train_in_session
-from tests.shared import SMALL, assert_equal, read_weights, refused
+from tests.shared import assert_equal, copy_without, read_weights, refused
 
 SWA = 'StochasticWeightAverage'
 
@@ -127,17 +129,16 @@ def test_averages_that_exclude_each_other_and_undefined_steps_are_refused(caplog
 
 def test_a_run_with_batch_norm_resumes_exactly_and_its_statistics_are_saved(run, tmp_path, monkeypatch):
     monkeypatch.setattr(model_fn, 'NUM_BATCHES', 3)
-    flags = (
-        f'{SMALL[0]},learning_rate_schedule=constant,batch_norm=true,swa_start=4,swa_every=3',
-        '--model=alexnet',
-        '--dataset=mnist',
-    )
-    assert run(*flags, '--schedule=train', '--train_steps=7')[0] == 0
-    code, _, log = run(*flags, '--schedule=train', '--train_steps=12')
-    assert code == 0 and "Batch norm's statistics for the averaged weights are means over 3 batches" in log
-    assert run(*flags, '--schedule=train', '--train_steps=12', output_dir=tmp_path / 'whole')[0] == 0
+    hparams = '--hparams=batch_size=12,normalizes=true,learning_rate_schedule=constant,swa_start=4,swa_every=3'
+    data = f'--data_dir={tiny_data.write(tmp_path / "tiny")}'
+    flags = (*TINY, hparams, data, '--schedule=train', '--train_steps=12', '--save_checkpoints_steps=7')
+    assert run(*flags, output_dir=tmp_path / 'whole')[0] == 0
+    copy_without(12, tmp_path / 'whole', tmp_path / 'output')
+    code, _, log = run(*flags)
+    assert code == 0 and 'model.ckpt-7' in log
+    assert "Batch norm's statistics for the averaged weights are means over 3 batches" in log
     found = read_weights(tmp_path / 'output')
     assert_equal(found, read_weights(tmp_path / 'whole'))
     name = 'batch_normalization/moving_variance'
     assert (found[f'{name}/{SWA}'] != found[name]).all()
-    assert run('--schedule=evaluate', '--eval_steps=1')[0] == 0
+    assert run('--schedule=evaluate', '--eval_steps=1', data)[0] == 0
