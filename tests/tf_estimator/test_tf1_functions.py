@@ -30,7 +30,7 @@ def test_hyper_parameters_keep_their_types_and_take_text_json_and_dicts():
     params = HParams(rate=0.1, units=[8, 4], name='x', is_on=False, steps=3, nothing=None)
     assert params.parse('rate=1, units=[1,2,3],name=a b,is_on=true,steps=-2,units[1]=7') is params
     assert params.values() == {'rate': 1.0, 'units': [1, 7, 3], 'name': 'a b', 'is_on': True, 'steps': -2, 'nothing': None}
-    assert params.parse_json('{"steps": 5}').steps == 5 and params.override_from_dict({'units': [9]}).units == [9]
+    assert params.parse_json('{"steps": 5}').steps == 5 and params.set_from_map({'units': [9]}).units == [9]
     assert params.get('rate') == 1.0 and params.get('other', 5) == 5 and 'rate' in params and 'other' not in params
     assert params.to_json(sort_keys=True).startswith('{"is_on": true, "name": "a b"')
     params.del_hparam('name')
