@@ -9,6 +9,7 @@ import types
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 from tf_estimator.tf1 import data, estimator, image, layers, lookup, mnist, opt, predictor
+from tf_estimator.tf1.feature_column import sequence_input_layer
 from tf_estimator.tf1.hparam import HParams
 from tf_estimator.tf1.modules import Package
 
@@ -320,6 +321,24 @@ def test_embeddings_feature_columns_and_tables_of_old_have_their_arguments(caplo
         assert [values.tolist() for values in found] == [[2, -1], [1, 9], [b'y', b'?']]
         batches = tf.data.Dataset.range(5).apply(data.batch_and_drop_remainder(2))
         assert [run(tf.data.make_one_shot_iterator(batches).get_next())[0].tolist()] == [[0, 1]]
+
+
+def test_columns_of_sequences_have_the_variables_of_tensorflow_1():
+    with tf.Graph().as_default():
+        ids = tf.feature_column.sequence_categorical_column_with_identity('ids', 3)
+        columns, features = [tf.feature_column.embedding_column(ids, 2)], {'ids': tf.sparse.from_dense([[2, 1], [1, 0]])}
+        found, _ = sequence_input_layer(features, columns)
+        sequence_input_layer(features, columns)
+        with tf.variable_scope('scope'):
+            sequence_input_layer(features, columns, trainable=False)
+        scopes = ['sequence_input_layer', 'sequence_input_layer_1', 'scope/sequence_input_layer']
+        tables = [f'{scope}/ids_embedding/embedding_weights' for scope in scopes]
+        assert [variable.op.name for variable in tf.global_variables()] == tables
+        assert [variable.op.name for variable in tf.trainable_variables()] == tables[:2]
+        table = np.arange(6, dtype=np.float32).reshape(3, 2)
+        with tf.Session() as session:
+            tf.global_variables()[0].load(table, session)
+            assert session.run(found).tolist() == [[[4, 5], [2, 3]], [[2, 3], [0, 0]]]
 
 
 def test_embeddings_of_old_columns_start_with_a_deviation_of_the_number_of_ids():
