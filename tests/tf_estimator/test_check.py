@@ -76,6 +76,7 @@ WITH_TF1 = [
         '__import__("tensorflow").placeholder\nimport importlib\nt = importlib.import_module("tensorflow")\nt.Session',
         [':1: tf.placeholder: with --tf1', ':4: tf.Session: with --tf1'],
     ),
+    (HEAD + 'FLAGS = tf.flags.FLAGS\nFLAGS.a + FLAGS.b', [':2: tf.flags.FLAGS: with --tf1 (3 places)']),
     (HEAD + 'a, b = tf.layers, 1\na.dense', [':2: tf.layers: with --tf1', ':3: tf.layers.dense: with --tf1']),
     (HEAD + 'dataset.make_one_shot_iterator()', [':2: tf.data.Dataset.make_one_shot_iterator: with --tf1']),
 ]

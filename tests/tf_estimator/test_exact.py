@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
+from tensorflow.python.framework.function import Defun
 from tensorflow.python.ops import control_flow_util
 from tensorflow.python.ops.random_ops import parameterized_truncated_normal
 
@@ -227,12 +228,20 @@ def test_more_different_classes_than_there_are_cannot_be_sampled(mended):
         draw(lambda: tf.random.uniform_candidate_sampler([[0]], 1, 4, True, 3), 1)
 
 
-def test_random_ops_that_stay_inexact_are_named(mended):
+def test_what_stays_inexact_is_named(mended):
     x = np.ones([1, 4, 4, 1], np.float32)
-    learned = 'LearnedUnigramCandidateSampler'
-    for make, op in (
-        (lambda: tf.random.learned_unigram_candidate_sampler([[0]], 1, 3, True, 10), learned),
-        (lambda: tf.nn.fractional_max_pool(x, [1, 1.4, 1.4, 1]), 'FractionalMaxPool'),
+    for make, expected in (
+        (
+            lambda: tf.random.learned_unigram_candidate_sampler([[0]], 1, 3, True, 10),
+            'the random ops LearnedUnigramCandidateSampler',
+        ),
+        (lambda: tf.nn.fractional_max_pool(x, [1, 1.4, 1.4, 1]), 'the random ops FractionalMaxPool'),
+        (lambda: Defun(func_name='noise')(lambda: tf.random.normal([2]))(), 'the random ops RandomStandardNormal'),
+        (lambda: tf2.data.Dataset.from_tensors(x).map(lambda _: tf.random.normal([2])), None),
+        (
+            lambda: (tf.queue.FIFOQueue(1, tf.float32), tf.ConditionalAccumulator(tf.float32)),
+            'queues, staging areas and accumulators, which begin anew (FIFOQueueV2, ResourceConditionalAccumulator)',
+        ),
         (lambda: tf.nn.fractional_avg_pool(x, [1, 1.4, 1.4, 1], seed=1, deterministic=True), None),
         (lambda: tf.random.all_candidate_sampler([[0]], 1, 3, True), None),
         (
@@ -245,7 +254,7 @@ def test_random_ops_that_stay_inexact_are_named(mended):
         with tf.Graph().as_default() as graph:
             keys.begin(graph)
             make()
-            assert inexact.reasons(graph) == ([f'the random ops {op}'] if op else [])
+            assert inexact.reasons(graph) == ([expected] if expected else [])
 
 
 def in_loop():

@@ -9,6 +9,7 @@ import types
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 from tf_estimator.tf1 import data, estimator, image, layers, lookup, mnist, opt, predictor
+from tf_estimator.tf1.feature_column import sequence_input_layer
 from tf_estimator.tf1.hparam import HParams
 from tf_estimator.tf1.modules import Package
 
@@ -30,7 +31,7 @@ def test_hyper_parameters_keep_their_types_and_take_text_json_and_dicts():
     params = HParams(rate=0.1, units=[8, 4], name='x', is_on=False, steps=3, nothing=None)
     assert params.parse('rate=1, units=[1,2,3],name=a b,is_on=true,steps=-2,units[1]=7') is params
     assert params.values() == {'rate': 1.0, 'units': [1, 7, 3], 'name': 'a b', 'is_on': True, 'steps': -2, 'nothing': None}
-    assert params.parse_json('{"steps": 5}').steps == 5 and params.override_from_dict({'units': [9]}).units == [9]
+    assert params.parse_json('{"steps": 5}').steps == 5 and params.set_from_map({'units': [9]}).units == [9]
     assert params.get('rate') == 1.0 and params.get('other', 5) == 5 and 'rate' in params and 'other' not in params
     assert params.to_json(sort_keys=True).startswith('{"is_on": true, "name": "a b"')
     params.del_hparam('name')
@@ -320,6 +321,24 @@ def test_embeddings_feature_columns_and_tables_of_old_have_their_arguments(caplo
         assert [values.tolist() for values in found] == [[2, -1], [1, 9], [b'y', b'?']]
         batches = tf.data.Dataset.range(5).apply(data.batch_and_drop_remainder(2))
         assert [run(tf.data.make_one_shot_iterator(batches).get_next())[0].tolist()] == [[0, 1]]
+
+
+def test_columns_of_sequences_have_the_variables_of_tensorflow_1():
+    with tf.Graph().as_default():
+        ids = tf.feature_column.sequence_categorical_column_with_identity('ids', 3)
+        columns, features = [tf.feature_column.embedding_column(ids, 2)], {'ids': tf.sparse.from_dense([[2, 1], [1, 0]])}
+        found, _ = sequence_input_layer(features, columns)
+        sequence_input_layer(features, columns)
+        with tf.variable_scope('scope'):
+            sequence_input_layer(features, columns, trainable=False)
+        scopes = ['sequence_input_layer', 'sequence_input_layer_1', 'scope/sequence_input_layer']
+        tables = [f'{scope}/ids_embedding/embedding_weights' for scope in scopes]
+        assert [variable.op.name for variable in tf.global_variables()] == tables
+        assert [variable.op.name for variable in tf.trainable_variables()] == tables[:2]
+        table = np.arange(6, dtype=np.float32).reshape(3, 2)
+        with tf.Session() as session:
+            tf.global_variables()[0].load(table, session)
+            assert session.run(found).tolist() == [[[4, 5], [2, 3]], [[2, 3], [0, 0]]]
 
 
 def test_embeddings_of_old_columns_start_with_a_deviation_of_the_number_of_ids():

@@ -16,10 +16,9 @@ X, Y = np.array([[1.0], [2.0], [4.0]]), np.array([3.0, 5.0, 9.0])
 def model_fn(features, targets, mode, params):
     """Predicts w times the features; trained with the targets 3, 5 and 9 and a rate of 0, w stays 2."""
     predictions = tf.get_variable('w', initializer=2.0) * features[:, 0]
+    loss = tf.reduce_mean(tf.abs(predictions - targets))  # In predictions, too: the targets are placeholders then.
     if mode == learn.ModeKeys.INFER:
-        assert targets is None
         return predictions, None, None
-    loss = tf.reduce_mean(tf.abs(predictions - targets))
     return predictions, loss, tf.train.GradientDescentOptimizer(params['rate']).minimize(loss, tf.train.get_global_step())
 
 
@@ -34,6 +33,8 @@ def test_a_model_fn_of_old_trains_evaluates_and_predicts_with_arrays(tmp_path):
     assert [*estimator.predict(X)] == [2.0, 4.0, 8.0]
     np.testing.assert_array_equal(estimator.predict(X, batch_size=2, as_iterable=False), [2.0, 4.0, 8.0])
     assert [[*batch] for batch in estimator.predict(X, batch_size=2, iterate_batches=True)] == [[2.0, 4.0], [8.0]]
+    compatible = learn.SKCompat(estimator).fit(X, Y, steps=1)
+    assert compatible.predict(X).tolist() == [2.0, 4.0, 8.0] and compatible.score(X, Y, metrics=metrics)['mean'] == 1.0
     for call, message in (
         (lambda: estimator.fit(), 'give an input_fn, or x'),
         (lambda: learn.Estimator(lambda features, labels: 0, params={}), 'does not have a params argument'),

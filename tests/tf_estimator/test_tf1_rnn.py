@@ -56,6 +56,20 @@ def test_block_cells_are_lstms_with_the_variables_of_tensorflow_1():
         np.testing.assert_allclose(value, other, rtol=1e-4, atol=1e-6)
 
 
+def test_block_cells_learn_like_lstms_of_several_ops():
+    values = {'kernel': KERNEL, 'bias': BIAS, **{f'w_{gate}_diag': BIAS[:UNITS] for gate in 'ifo'}}
+    gradients = []
+    for cell, options in ((rnn.LSTMBlockCell, {'use_peephole': True}), (tf.nn.rnn_cell.LSTMCell, {'use_peepholes': True})):
+        with tf.Graph().as_default():
+            inputs = tf.constant(X)
+            outputs, _ = tf.nn.dynamic_rnn(cell(UNITS, **options), inputs, dtype=tf.float32, time_major=True)
+            learned = sorted(tf.trainable_variables(), key=lambda variable: variable.name)
+            found = tf.gradients(tf.reduce_sum(tf.square(outputs)), [inputs, *learned])
+            gradients.append(evaluate(found, **{f'rnn/lstm_cell/{name}': value for name, value in values.items()}))
+    for value, other in zip(*gradients):
+        np.testing.assert_allclose(value, other, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize('ends', [None, [2, 4], [0, 3]])
 @pytest.mark.parametrize('is_reversed', [False, True])
 def test_a_fused_cell_reads_sequences_up_to_their_ends_and_reversed(ends, is_reversed):

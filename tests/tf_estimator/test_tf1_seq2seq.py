@@ -76,10 +76,22 @@ def test_a_cell_may_have_nested_outputs():
     np.testing.assert_array_equal(ids[0], np.argmax(inputs[0], -1))
 
 
-def test_decoding_follows_the_best_id_until_the_end_or_the_limit_with_an_output_layer():
+def best_by_functions(table, starts, end):
+    return seq2seq.InferenceHelper(
+        lambda outputs: tf.argmax(outputs, 1, output_type=tf.int32),
+        [],
+        tf.int32,
+        tf.gather(table, starts),
+        lambda ids: tf.equal(ids, end),
+        lambda ids: tf.gather(table, ids),
+    )
+
+
+@pytest.mark.parametrize('helper_of', [seq2seq.GreedyEmbeddingHelper, best_by_functions])
+def test_decoding_follows_the_best_id_until_the_end_or_the_limit_with_an_output_layer(helper_of):
     starts = [0, 1, 2]
     with tf.Graph().as_default():
-        helper = seq2seq.GreedyEmbeddingHelper(tf.constant(TABLE), tf.constant(starts), END)
+        helper = helper_of(tf.constant(TABLE), tf.constant(starts), END)
         layer = tf.layers.Dense(IDS, use_bias=False, kernel_initializer=tf.constant_initializer(2 * np.eye(IDS)))
         decoder = seq2seq.BasicDecoder(Chain(), helper, tf.zeros([3, 1]), layer)
         outputs, _, lengths = seq2seq.dynamic_decode(decoder, maximum_iterations=5)
@@ -108,9 +120,11 @@ def test_a_wide_beam_finds_the_sequences_of_the_highest_scores(weight):
         table = tf.constant(TABLE)
         options = {'beam_width': width, 'length_penalty_weight': weight}
         decoder = seq2seq.BeamSearchDecoder(Chain(), table, tf.constant(starts), END, state, **options)
-        outputs, final, lengths = seq2seq.dynamic_decode(decoder, maximum_iterations=steps)
-        ids, scores, found_lengths = run([outputs.predicted_ids, outputs.beam_search_decoder_output.scores, final.lengths])
+        outputs, _, _ = seq2seq.dynamic_decode(decoder, maximum_iterations=steps)
+        _, _, first_lengths = seq2seq.dynamic_decode(decoder, maximum_iterations=1)
+        ids, scores, first_lengths = run([outputs.predicted_ids, outputs.beam_search_decoder_output.scores, first_lengths])
     assert ids.shape == (2, steps, width)
+    assert first_lengths.tolist() == [[1] + [0] * (width - 1)] * 2  # The first beam alone counts at first.
     for row, start in enumerate(starts):
         everything = {
             sequence[: sequence.index(END) + 1] if END in sequence else sequence

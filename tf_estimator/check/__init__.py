@@ -127,7 +127,8 @@ def _without_program():
 
 
 def _shown(use: Use) -> str:
-    return f'tf{use.name.removeprefix("tensorflow")}' if use.name.startswith('tensorflow.') else use.name
+    name = ''.join(use.name.partition('flags.FLAGS')[:2])  # All flags of a program in one line.
+    return f'tf{name.removeprefix("tensorflow")}' if name.startswith('tensorflow.') else name
 
 
 def _summary(findings, edits, is_tf1, others):

@@ -34,6 +34,12 @@ _UNLESS = {
     'FractionalAvgPool': ('deterministic', True),
     'FractionalMaxPool': ('deterministic', True),
 }
+# What holds tensors from step to step, beside variables and tables.
+_STORES = {
+    *('Barrier', 'FIFOQueueV2', 'PaddingFIFOQueueV2', 'PriorityQueueV2', 'RandomShuffleQueueV2'),
+    *('MapStage', 'OrderedMapStage', 'Stage'),
+    *('ConditionalAccumulator', 'ResourceConditionalAccumulator', 'SparseConditionalAccumulator'),
+}
 _GENERATORS = {'RngReadAndSkip', 'RngSkip', 'StatefulUniform', 'StatefulStandardNormalV2', 'StatefulTruncatedNormal'}
 
 
@@ -41,12 +47,14 @@ def reasons(graph: tf.Graph) -> list[str]:
     """Returns what a resumed training in a graph does otherwise than an undisturbed one; texts for a list."""
     definition = graph.as_graph_def()
     data = _types_of_input(graph, definition)
-    own = _types((node for node in definition.node if not node.name.startswith('exact/')), {})
+    # Ops of datasets include those that datasets.py tries.
+    nodes = (node for node in definition.node if not node.name.startswith('exact/'))
+    own = _types((node for node in nodes if 'Dataset' not in node.op), _library(definition))
     found = []
     if _GENERATOR in data:
         found.append('Dataset.from_generator, whose state cannot be saved: the input begins anew')
-    if graph.get_collection(tf.GraphKeys.QUEUE_RUNNERS):
-        found.append('the queues of the input, which begins anew')
+    if stores := own & _STORES:
+        found.append(f'queues, staging areas and accumulators, which begin anew ({", ".join(sorted(stores))})')
     if (data | own) & _PYTHON and _GENERATOR not in data:
         found.append('py_function and numpy_function, if their functions have a state')
     if generators := data & _GENERATORS:
@@ -62,9 +70,12 @@ def can_save_input(graph: tf.Graph) -> bool:
 
 
 def _types_of_input(graph, definition):
-    library = {function.signature.name: function for function in definition.library.function}
     made = [op for op in graph.get_operations() if op.type == 'MakeIterator']
-    return _types((op.node_def for op in reached(made)), library)
+    return _types((op.node_def for op in reached(made)), _library(definition))
+
+
+def _library(definition):
+    return {function.signature.name: function for function in definition.library.function}
 
 
 def _used_nodes(function):

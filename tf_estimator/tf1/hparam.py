@@ -83,6 +83,8 @@ class HParams:
             self.set_hparam(name, value)
         return self
 
+    set_from_map = override_from_dict  # Of TensorFlow 1.2.
+
     def parse_json(self, values_json: str) -> 'HParams':
         return self.override_from_dict(json.loads(values_json))
 

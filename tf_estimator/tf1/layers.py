@@ -6,6 +6,7 @@ import tensorflow.compat.v1 as tf
 
 _columns = tf.feature_column
 bucketized_column = _columns.bucketized_column
+one_hot_column = _columns.indicator_column
 create_feature_spec_for_parsing = _columns.make_parse_example_spec
 safe_embedding_lookup_sparse = tf.nn.safe_embedding_lookup_sparse
 

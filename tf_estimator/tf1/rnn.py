@@ -69,6 +69,22 @@ class LSTMBlockCell(_LSTM):
         return found.h, LSTMStateTuple(found.cs, found.h)
 
 
+@tf.RegisterGradient('LSTMBlockCell')
+def _lstm_gradient(op, *gradients):
+    """TensorFlow 2 has an op for it, but does not call it."""
+    x, cs_prev, h_prev, w, wci, wcf, wco, b = op.inputs
+    i, cs, f, o, ci, co, _ = op.outputs
+    of_cs, gates, *of_peepholes = tf.raw_ops.LSTMBlockCellGrad(
+        **dict(x=x, cs_prev=cs_prev, h_prev=h_prev, w=w, wci=wci, wcf=wcf, wco=wco, b=b, i=i, cs=cs, f=f, o=o, ci=ci, co=co),
+        cs_grad=gradients[1],
+        h_grad=gradients[-1],
+        use_peephole=op.get_attr('use_peephole'),
+    )
+    of_x, of_h = tf.split(tf.matmul(gates, w, transpose_b=True), [tf.shape(x)[1], tf.shape(h_prev)[1]], 1)
+    of_w = tf.matmul(tf.concat([x, h_prev], 1), gates, transpose_a=True)
+    return of_x, of_cs, of_h, of_w, *of_peepholes, tf.reduce_sum(gates, 0)
+
+
 class CudnnCompatibleLSTMCell(LSTMBlockCell):
     """The LSTM of tf.contrib.cudnn_rnn on a CPU."""
 

@@ -171,8 +171,7 @@ class CustomHelper(Helper):
     """Calls functions: initialize_fn(), sample_fn(time, outputs, state), next_inputs_fn(time, outputs, state, sample_ids)."""
 
     def __init__(self, initialize_fn, sample_fn, next_inputs_fn, sample_ids_shape=None, sample_ids_dtype=None):
-        self._initialize_fn, self.next_inputs = initialize_fn, next_inputs_fn
-        self.sample = sample_fn  # type: ignore[method-assign]
+        self._initialize_fn, self._sample_fn, self._next_inputs_fn = initialize_fn, sample_fn, next_inputs_fn
         self.sample_ids_shape = tf.TensorShape(sample_ids_shape or [])
         self.sample_ids_dtype = sample_ids_dtype or tf.int32
         self.batch_size = None
@@ -182,6 +181,27 @@ class CustomHelper(Helper):
         if self.batch_size is None:
             self.batch_size = tf.size(finished)
         return finished, inputs
+
+    def sample(self, time, outputs, state, name=None):
+        return self._sample_fn(time=time, outputs=outputs, state=state)
+
+    def next_inputs(self, time, outputs, state, sample_ids, name=None):
+        return self._next_inputs_fn(time=time, outputs=outputs, state=state, sample_ids=sample_ids)
+
+
+class InferenceHelper(CustomHelper):
+    """Calls functions: sample_fn(outputs), end_fn(sample_ids), and next_inputs_fn(sample_ids), by default the samples."""
+
+    def __init__(self, sample_fn, sample_shape, sample_dtype, start_inputs, end_fn, next_inputs_fn=None):
+        start, read = tf.convert_to_tensor(start_inputs), next_inputs_fn or tf.identity
+        super().__init__(
+            lambda: (tf.fill([self.batch_size], False), start),
+            lambda time, outputs, state: sample_fn(outputs),
+            lambda time, outputs, state, sample_ids: (end_fn(sample_ids), read(sample_ids), state),
+            sample_shape,
+            sample_dtype,
+        )
+        self.batch_size = tf.shape(start)[0]
 
 
 def _sampled(logits, seed):

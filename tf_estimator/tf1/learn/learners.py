@@ -121,7 +121,13 @@ class Estimator(_Learner):
         if params is not None and 'params' not in taken:
             raise ValueError(f'model_fn ({model_fn}) does not have a params argument, but params are given')
 
+        specs: list[tf.TensorSpec] = []  # Of the labels, for which predictions have placeholders.
+
         def spec_fn(features, labels, mode, params, config):
+            if labels is not None:
+                specs[:] = [tf.nest.map_structure(_spec, labels)]
+            elif specs:
+                labels = tf.nest.map_structure(lambda spec: tf.placeholder(spec.dtype, spec.shape), specs[0])
             if feature_engineering_fn is not None:
                 features, labels = feature_engineering_fn(features, labels)
             options = {'mode': mode, 'params': params, 'config': config, 'model_dir': config.model_dir}
@@ -135,6 +141,29 @@ class Estimator(_Learner):
             return ModelFnOps(mode, *found)
 
         super().__init__(spec_fn, model_dir, config, params or {})
+
+
+def _spec(tensor):
+    """Returns the TensorSpec of a tensor for batches of any size."""
+    return tf.TensorSpec(tf.TensorShape([None]).concatenate(tensor.shape[1:]), tensor.dtype)
+
+
+class SKCompat:
+    """The interface of scikit-learn for an Estimator of tf.contrib.learn."""
+
+    def __init__(self, estimator):
+        self._estimator = estimator
+
+    def fit(self, x, y, batch_size=128, steps=None, max_steps=None, monitors=None):
+        self._estimator.fit(x, y, steps=steps, batch_size=batch_size, monitors=monitors, max_steps=max_steps)
+        return self
+
+    def score(self, x, y, batch_size=128, steps=None, metrics=None, name=None):
+        return self._estimator.evaluate(x, y, batch_size=batch_size, steps=steps, metrics=metrics, name=name)
+
+    def predict(self, x, batch_size=128, outputs=None):
+        """Returns the predictions as arrays."""
+        return self._estimator.predict(x, batch_size=batch_size, outputs=outputs, as_iterable=False)
 
 
 class _Canned(_Learner):
