@@ -97,7 +97,7 @@ def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
 
 def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Returns {'text': int32 [batch, length]}, the ids of the tokens of texts, padded with 0."""
-    return example_parser.from_raw(params, {'text': tf.strings.strip(raw['text'])}, _FEATURES)
+    return example_parser.from_raw(params, {'text': tokens.strip(raw['text'])}, _FEATURES)
 
 
 def cell_readers(params: HParams) -> dict[str, Callable[[str], str]]:

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import show
 from estimator_trainer.common.graphs import plain
-from estimator_trainer.common.own_data import date_ops, dates, example_parser
+from estimator_trainer.common.own_data import date_ops, dates, example_parser, tokens
 from estimator_trainer.common.own_data.cells import missing_numbers, missing_values
 from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.encoding import LEARNED, encoded_features, style_of
@@ -58,7 +58,7 @@ def from_raw(params: HParams, raw: Mapping[str, tf.Tensor]) -> dict[str, tf.Tens
 
     Dates are written as in the training data, or missing as there: others raise InvalidArgumentError when the graph runs.
     """
-    values = {name: tf.strings.strip(value) if value.dtype == tf.string else value for name, value in raw.items()}
+    values = {name: tokens.strip(value) if value.dtype == tf.string else value for name, value in raw.items()}
     missing = missing_values(params.metadata.get('missing', ()))
     for column in of_kind(params.metadata['columns'], NUMERIC):
         values[column['name']] = without(missing_numbers(missing, style_of(column)), values[column['name']])

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.graphs import plain
-from estimator_trainer.common.own_data import date_ops, dates
+from estimator_trainer.common.own_data import date_ops, dates, tokens
 from estimator_trainer.common.own_data.cells import missing_numbers, missing_values
 from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.encoding import style_of
@@ -99,7 +99,7 @@ def from_raw(params: HParams, raw: Mapping[str, tf.Tensor]) -> dict[str, tf.Tens
 def _days(cells, params):
     time = _time(params)
     is_month = time['order'] == MONTH_ORDER
-    texts = tf.strings.join([tf.strings.strip(cells), '-01']) if is_month else cells
+    texts = tf.strings.join([tokens.strip(cells), '-01']) if is_month else cells
     days = date_ops.to_days(texts, dates.YMD if is_month else time['order'])
     text = [f'the input {time["name"]} is not a time, as the data has them:', tf.boolean_mask(cells, ~tf.math.is_finite(days))]
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.math.is_finite(days)), text, summarize=3)]):

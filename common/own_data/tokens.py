@@ -20,6 +20,7 @@ KNOWN_SHARE = 0.5  # Of the words; fewer are an alarm.
 
 # (Unicode's general categories, as RE2 has them: letters, marks, numbers, separators.)
 _SPACES = r'[\s\pZ]+'
+_ENDS = r'^[\s\v\x1c-\x1f\x{85}\pZ]+|[\s\v\x1c-\x1f\x{85}\pZ]+$'  # What str.strip takes for spaces.
 _SINGLE = r"([^\pL\pM\pN'\s\pZ])"
 
 
@@ -50,6 +51,11 @@ def check_params(params: Mapping[str, Any]) -> None:
 def facts(params: Mapping[str, Any]) -> list[Any]:
     """Returns the hyper-parameters that determine the vocabulary, besides min_count and max_vocabulary."""
     return [params['tokens'], *([params['max_subwords']] if params['tokens'] == SUBWORDS else [])]
+
+
+def strip(texts: tf.Tensor) -> tf.Tensor:
+    """Returns texts without spaces at their ends, as `str.strip` does for files; tf.strings.strip takes those of ASCII."""
+    return tf.strings.regex_replace(texts, _ENDS, '')
 
 
 def split_words(texts: tf.Tensor, longest: int = 0) -> Any:

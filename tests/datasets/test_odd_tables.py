@@ -238,7 +238,7 @@ def test_a_fraction_in_any_split_makes_a_regression(prepare):
     assert found.metadata['task'] == 'regression' and found.metadata['target_mean'] == 1.5
 
 
-def test_years_of_two_digits_are_those_of_posix_also_in_graphs():
+def test_dates_are_read_alike_in_files_and_graphs_with_years_of_two_digits_as_posix_has_them():
     days = {
         '01.03.24': (2024, 3, 1),
         '2/3/68': (2068, 3, 2),
@@ -247,10 +247,12 @@ def test_years_of_two_digits_are_those_of_posix_also_in_graphs():
         '31. Dec 00': (2000, 12, 31),
         '01-02-03': None,
         '1/2/345': None,
+        '\u20031/2/2024 3:00\u202fPM\xa0': (2024, 2, 1),
     }
     expected = [np.nan if day is None else (datetime.date(*day) - datetime.date(1970, 1, 1)).days for day in days.values()]
     expected[2] += 0.5
-    found = to_days(pa.array([*days]), 'dmy')
+    expected[-1] += 15 / 24
+    found = to_days(pa.array([cell.strip() for cell in days]), 'dmy')
     with tf.Graph().as_default(), tf.Session() as session:
         in_graph = session.run(date_ops.to_days(tf.constant([*days]), 'dmy'))
     np.testing.assert_allclose(found, expected)

@@ -61,6 +61,8 @@ def test_words_are_split_in_lower_case_and_the_most_frequent_have_ids_from_2_on(
     found = session.run(tokens.split_words(tf.constant([*words])))
     assert [b' '.join(row).decode() for row in found.to_list()] == [*words.values()]
     assert session.run(tokens.split_words(tf.constant('A, b'))).tolist() == [b'a', b',', b'b']
+    spaced = [f'{c}a b{c}' for c in map(chr, range(1, 0x3001))]
+    assert [text.decode() for text in session.run(tokens.strip(tf.constant(spaced)))] == [text.strip() for text in spaced]
     for hparams, string, expected in (
         ({}, 'B good a', [1, 3, 2]),
         ({}, '  ', [1]),  # At least one, unknown.
