@@ -188,8 +188,8 @@ def _text(counts):
 def held_addresses(counts: Mapping[str, int]) -> Iterator[dict[str, list[str]]]:
     """Yields free local addresses for the given number of tasks of each job. Within the block, only the tasks get their ports.
 
-    The system lets a server listen on a port that another socket is bound to, if that does not listen and both have
-    SO_REUSEADDR, as TensorFlow's servers have.
+    Linux lets a server listen on a port that another socket is bound to, if that does not listen and both have SO_REUSEADDR, as
+    TensorFlow's servers have. On other systems, the ports are free when the block begins.
     """
     with contextlib.ExitStack() as held:
 
@@ -199,7 +199,10 @@ def held_addresses(counts: Mapping[str, int]) -> Iterator[dict[str, list[str]]]:
             holder.bind(('', 0))
             return f'127.0.0.1:{holder.getsockname()[1]}'
 
-        yield {job: [hold() for _ in range(count)] for job, count in counts.items()}
+        addresses = {job: [hold() for _ in range(count)] for job, count in counts.items()}
+        if sys.platform != 'linux':
+            held.close()
+        yield addresses
 
 
 def _watch(tasks, find_chief, recovery, stop, status, note, terminate_seconds, kill_seconds):

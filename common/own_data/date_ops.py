@@ -7,8 +7,12 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.own_data import dates, tokens
 
-_TIME = r'(?:[T ]+(?:\d{1,2}):\d\d(?::\d\d(?:[.,]\d+)?)?\s*(?:[AaPp]\.?[Mm]\.?)?\s*(?:Z|UTC|[+-]\d\d:?\d\d)?)?'
-_CLOCK = r'^.*[T ]+(\d{1,2}):(\d\d)(?::(\d\d(?:[.,]\d+)?))?\s*(?:([AaPp])\.?[Mm]\.?)?\s*(?:Z|UTC|([+-]\d\d):?(\d\d))?$'
+_SPACES = r'[\s\pZ]*'  # Browsers write a narrow space before PM.
+_TIME = rf'(?:[T ]+(?:\d{{1,2}}):\d\d(?::\d\d(?:[.,]\d+)?)?{_SPACES}(?:[AaPp]\.?[Mm]\.?)?{_SPACES}(?:Z|UTC|[+-]\d\d:?\d\d)?)?'
+_CLOCK = (
+    rf'^.*[T ]+(\d{{1,2}}):(\d\d)(?::(\d\d(?:[.,]\d+)?))?{_SPACES}(?:([AaPp])\.?[Mm]\.?)?{_SPACES}'
+    r'(?:Z|UTC|([+-]\d\d):?(\d\d))?$'
+)
 # The groups are year, month and day, in the order of the digits that follow.
 _YEAR_FIRST = (rf'^(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}}){_TIME}$', (1, 2, 3))
 _BY_NUMBERS = {
@@ -27,7 +31,7 @@ _BY_NAMES = [
 
 def to_days(cells: tf.Tensor, order: str) -> tf.Tensor:
     """Returns the dates in cells, string [n], in days since 1970-01-01, float64 [n]; NaN where there is none in this order."""
-    texts = tf.strings.regex_replace(tokens.strip(cells), r'\pZ', ' ')  # Browsers write a narrow space before PM.
+    texts = tokens.strip(cells)
     for name, number in sorted(dates.MONTHS.items(), key=lambda item: -len(item[0])):
         texts = tf.strings.regex_replace(texts, rf'(?i)\b{name}\b', f'#{number}#')
     for century, years in _CENTURIES.items():

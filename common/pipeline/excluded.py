@@ -49,7 +49,7 @@ def read(records: tf2.data.Dataset, data_dir: str, params: HParams) -> tf2.data.
     """Returns the rest of the training records; raises RunError if it is not there."""
     path = directory(records, data_dir, params)
     if not records_module.is_written(path):
-        raise RunError(f'{path}: the training data without the records of {params.exclude} is gone: a run writes it again')
+        raise RunError(f'{path}: the training data without the records of {params.exclude} is gone: train to write it again')
     return records_module.read(path, params.train_split)
 
 

@@ -21,7 +21,7 @@ from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.records import manifest, shards
 from estimator_trainer.common.records.conversion import Conversion
 
-_seen_unwritten: set[str] = set()  # The directories of which a warning has said that they are not written.
+_seen_unwritten: set[str] = set()  # The directories that this process has found unwritten.
 _LARGEST_INTEGER = np.iinfo(np.int64).max
 _INFINITE = 2.0**128 - 2.0**103  # The least number that float32 rounds to infinity.
 _BUFFERS, _BUFFER = 1 << 24, 1 << 18  # Bytes read ahead in all files together, and at most in one.

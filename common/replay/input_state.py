@@ -26,6 +26,8 @@ def are_equal(input_fn: Callable[[], Any], seed: int, first: str, second: str) -
         if not inexact.can_save_input(graph):
             return None
         tensors, states = flat(batch.features, batch.labels), iterators.Iterators(graph)
+        if not states:  # Another version saved more than iterators.
+            return None
         try:
             found = [_batches(graph, batch.initializer, tensors, states, path) for path in (first, second)]
         except (tf.errors.OpError, ValueError):

@@ -29,16 +29,18 @@ def save(output_dir: str, kept: Mapping[str, Any], num_tasks: int, is_resumed: b
       kept: the flags of Trait.KEPT, DATA_DIR, LOCAL_CLUSTER, REPLACED and, once known, PARALLELISM and ASYNCHRONOUS.
       num_tasks: number of processes that train.
     """
-    now, saved = {**kept, 'num_tasks': num_tasks}, load(output_dir) if is_resumed else {}
-    names = (*names_with(Trait.CHANGES_RESULT), 'num_tasks', ASYNCHRONOUS)
-    began = {name: saved[name] for name in names if name in saved}
+    now = {**kept, ASYNCHRONOUS: has_parameter_servers(kept), 'num_tasks': num_tasks}
+    saved = load(output_dir) if is_resumed else {}
+    began = {name: saved[name] for name in (*names_with(Trait.CHANGES_RESULT), 'num_tasks') if name in saved}
+    if ASYNCHRONOUS in saved or has_parameter_servers(saved):
+        began[ASYNCHRONOUS] = has_parameter_servers(saved)
     if changes := differences(began, now, now.keys() - began.keys()):
         tf.logging.warning('This run began otherwise: %s. Its result differs from that without these changes.', changes)
     if PARALLELISM in saved:
         began[PARALLELISM] = saved[PARALLELISM]
     if REPLACED in now:
         began[REPLACED] = {**now[REPLACED], **saved.get(REPLACED, {})}
-    if has_parameter_servers(saved) or has_parameter_servers(now):
+    if now[ASYNCHRONOUS]:
         began[ASYNCHRONOUS] = True
     write_json(flags_path(output_dir), {**now, **began})
 

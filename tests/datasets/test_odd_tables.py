@@ -247,6 +247,7 @@ def test_dates_are_read_alike_in_files_and_graphs_with_years_of_two_digits_as_po
         '31. Dec 00': (2000, 12, 31),
         '01-02-03': None,
         '1/2/345': None,
+        '1/2/2024\xa03:00': None,
         '\u20031/2/2024 3:00\u202fPM\xa0': (2024, 2, 1),
     }
     expected = [np.nan if day is None else (datetime.date(*day) - datetime.date(1970, 1, 1)).days for day in days.values()]

@@ -103,7 +103,7 @@ def test_a_wrong_file_is_refused(tmp_path, text, message):
 
 def test_what_is_missing_is_said(tmp_path):
     source = make_source(tmp_path, 'example,label\n0,0\n')
-    assert 'is gone: a run writes it again' in failed(source.read, 'train')
+    assert 'is gone: train to write it again' in failed(source.read, 'train')
     params = make_params(exclude=f'{tmp_path}/none.csv')
     assert refused(excluded.digest, params) == f'exclude={tmp_path}/none.csv: there is no such file'
     of_memory = types.SimpleNamespace(read=lambda split, data_dir, params: tf.data.Dataset.range(3), parse=None)

@@ -67,7 +67,7 @@ def test_training_goes_on_as_if_it_had_not_stopped(data):
     hparams = {'rnn_units': 8, 'character_filters': 4, 'group_by_length': True}
     options = {'schedule': 'train', 'train_steps': 6, 'save_checkpoints_steps': 3}
     start(data, 'whole', hparams=hparams, **options)
-    copy_without(6, data / 'whole', data / 'resumed')
+    assert (copy_without(6, data / 'whole', data / 'resumed') / 'model.ckpt-3.index').exists()
     start(data, 'resumed', hparams=hparams, **options)
     assert_equal(read_weights(data / 'resumed'), read_weights(data / 'whole'))
 

@@ -70,6 +70,8 @@ def test_canned_estimators_take_arrays_and_predict_classes_and_scores(tmp_path):
     assert classifier.evaluate(x, y)['accuracy'] == 1.0
     np.testing.assert_array_equal(classifier.predict(x[::4], as_iterable=False), [0, 1, 2])
     assert [*classifier.predict_classes(x[::4])] == [0, 1, 2]
+    found = learn.SKCompat(classifier).predict(x[::4])
+    assert found['classes'].tolist() == [0, 1, 2] and found['probabilities'].argmax(1).tolist() == [0, 1, 2]
     chances = np.array([*classifier.predict_proba(x[::4])])
     assert chances.shape == (3, 3) and (chances.argmax(1) == [0, 1, 2]).all()
     serving = tf.estimator.export.build_raw_serving_input_receiver_fn({'': tf.zeros([1, 3])})
@@ -81,6 +83,7 @@ def test_canned_estimators_take_arrays_and_predict_classes_and_scores(tmp_path):
         x, y, steps=1
     )
     assert regressor.evaluate(x, y)['loss'] == pytest.approx((0 + 1 + 4) / 3)  # The mean of squares.
+    assert learn.SKCompat(regressor).predict(x[:2])['scores'].tolist() == [0.0, 0.0]
     assert [*regressor.predict(x[:2])] == [0.0, 0.0] and regressor.predict_scores(x, as_iterable=False).shape == (12,)
 
 

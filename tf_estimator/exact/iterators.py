@@ -27,7 +27,7 @@ def _record(init, self, *args, **kwargs):
 
 
 def _make_savable(make_one_shot_iterator, self):
-    """In a run, makes an iterator with an initializer: one-shot iterators hide their dataset in a function."""
+    """When training, makes an iterator with an initializer: one-shot iterators hide their dataset in a function."""
     if not hasattr(ops.get_default_graph(), '_exact_iterators'):
         return make_one_shot_iterator(self)
     iterator = self._make_initializable_iterator()

@@ -21,7 +21,7 @@ _trials: list[list[None]] = []
 
 
 def begin(graph: tf.Graph) -> None:
-    """Makes a graph that of a run."""
+    """Marks a graph as one for training."""
     graph._exact_root = True
 
 
@@ -32,7 +32,7 @@ def set_default(graph: tf.Graph, number: tf.Tensor) -> None:
 
 
 def is_in_training(graph: Any) -> bool:
-    """Whether a graph, or the one around a function's, is that of a run."""
+    """Whether a graph, or the one around a function's, is one for training."""
     while isinstance(graph, func_graph.FuncGraph):
         graph = graph.outer_graph
     return hasattr(graph, '_exact_root')

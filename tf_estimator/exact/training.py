@@ -103,7 +103,7 @@ def _train_with_spec(train_with_spec, self, estimator_spec, *args):
 
 
 def _evaluate(actual_eval, self, *args, **kwargs):
-    """During an evaluation within a run, there is nothing to save: a signal ends the process at once."""
+    """During an evaluation of train_and_evaluate, there is nothing to save: a signal ends the process at once."""
     for stop in _stops:
         stop.is_saved = True
         if stop.number is not None:

@@ -162,8 +162,9 @@ class SKCompat:
         return self._estimator.evaluate(x, y, batch_size=batch_size, steps=steps, metrics=metrics, name=name)
 
     def predict(self, x, batch_size=128, outputs=None):
-        """Returns the predictions as arrays."""
-        return self._estimator.predict(x, batch_size=batch_size, outputs=outputs, as_iterable=False)
+        """Returns the predictions as arrays: those of canned Estimators by the keys of old, such as classes and scores."""
+        found = _Learner.predict(self._estimator, x, batch_size=batch_size, outputs=outputs, as_iterable=False)
+        return self._estimator.of_old(found) if isinstance(self._estimator, _Canned) else found
 
 
 class _Canned(_Learner):
@@ -187,6 +188,10 @@ class _Canned(_Learner):
             return super().predict(x, input_fn, batch_size, outputs, as_iterable, iterate_batches)
         return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
 
+    def of_old(self, predictions):
+        """Returns predictions, {key: array}, with the keys and shapes of old."""
+        raise NotImplementedError
+
     def _predict_one(self, key, x, input_fn, batch_size, as_iterable):
         rows = super().predict(x, input_fn, batch_size, [key])
         found = (row[key][0] if row[key].shape == (1,) else row[key] for row in rows)
@@ -195,6 +200,12 @@ class _Canned(_Learner):
 
 class _Classifier(_Canned):
     _key = 'class_ids'
+
+    def of_old(self, predictions):
+        if 'classes' in predictions:  # Without names, texts of their numbers.
+            classes = np.squeeze(predictions['classes'], 1)
+            predictions['classes'] = classes.astype(np.int64) if self._key == 'class_ids' else classes
+        return predictions
 
     def predict_classes(self, x=None, input_fn=None, batch_size=None, as_iterable=True):
         return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
@@ -205,6 +216,9 @@ class _Classifier(_Canned):
 
 class _Regressor(_Canned):
     _key = 'predictions'
+
+    def of_old(self, predictions):
+        return {'scores': np.squeeze(predictions['predictions'])}
 
     def predict_scores(self, x=None, input_fn=None, batch_size=None, as_iterable=True):
         return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
