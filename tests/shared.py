@@ -7,7 +7,7 @@ import shutil
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
-import numpy as np
+from numpy.testing import assert_allclose  # Its import starts a process with some versions.
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -51,7 +51,7 @@ def assert_equal(found, expected, tolerance=0.0):
     """Asserts that two sets of weights, {name: array}, are equal within an absolute tolerance."""
     assert found.keys() == expected.keys()
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=0, atol=tolerance, err_msg=name)
+        assert_allclose(found[name], value, rtol=0, atol=tolerance, err_msg=name)
 
 
 def raised(error, function, *arguments, **options):
