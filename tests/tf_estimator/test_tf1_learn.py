@@ -83,7 +83,7 @@ def test_canned_estimators_take_arrays_and_predict_classes_and_scores(tmp_path):
         x, y, steps=1
     )
     assert regressor.evaluate(x, y)['loss'] == pytest.approx((0 + 1 + 4) / 3)  # The mean of squares.
-    assert learn.SKCompat(regressor).predict(x[:2])['scores'].tolist() == [0.0, 0.0]
+    assert [learn.SKCompat(regressor).predict(x[:n])['scores'].tolist() for n in (1, 2)] == [[0.0], [0.0, 0.0]]
     assert [*regressor.predict(x[:2])] == [0.0, 0.0] and regressor.predict_scores(x, as_iterable=False).shape == (12,)
 
 

@@ -1,6 +1,7 @@
 """Estimators of a model_fn, and canned ones, with the arguments and methods that they had in tf.contrib.learn."""
 
 import inspect
+from typing import Any
 
 from tf_estimator.tf1.learn.evaluation_metrics import metric_fn
 
@@ -84,6 +85,10 @@ class _Learner(tf.estimator.Estimator):
         )
         return found if as_iterable else _stack([*found])
 
+    def of_old(self, predictions):
+        """Returns predictions, arrays, with the keys and shapes of old."""
+        return predictions
+
 
 def _input_fn(x, y, input_fn, batch_size, epochs=1, shuffle=False):
     if input_fn is not None:
@@ -121,13 +126,14 @@ class Estimator(_Learner):
         if params is not None and 'params' not in taken:
             raise ValueError(f'model_fn ({model_fn}) does not have a params argument, but params are given')
 
-        specs: list[tf.TensorSpec] = []  # Of the labels, for which predictions have placeholders.
+        specs: Any = None  # Of the labels, for which predictions have placeholders.
 
         def spec_fn(features, labels, mode, params, config):
+            nonlocal specs
             if labels is not None:
-                specs[:] = [tf.nest.map_structure(_spec, labels)]
-            elif specs:
-                labels = tf.nest.map_structure(lambda spec: tf.placeholder(spec.dtype, spec.shape), specs[0])
+                specs = tf.nest.map_structure(_spec, labels)
+            elif specs is not None:
+                labels = tf.nest.map_structure(lambda spec: tf.placeholder(spec.dtype, spec.shape), specs)
             if feature_engineering_fn is not None:
                 features, labels = feature_engineering_fn(features, labels)
             options = {'mode': mode, 'params': params, 'config': config, 'model_dir': config.model_dir}
@@ -164,7 +170,7 @@ class SKCompat:
     def predict(self, x, batch_size=128, outputs=None):
         """Returns the predictions as arrays: those of canned Estimators by the keys of old, such as classes and scores."""
         found = _Learner.predict(self._estimator, x, batch_size=batch_size, outputs=outputs, as_iterable=False)
-        return self._estimator.of_old(found) if isinstance(self._estimator, _Canned) else found
+        return self._estimator.of_old(found)
 
 
 class _Canned(_Learner):
@@ -187,10 +193,6 @@ class _Canned(_Learner):
         if outputs or iterate_batches:
             return super().predict(x, input_fn, batch_size, outputs, as_iterable, iterate_batches)
         return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
-
-    def of_old(self, predictions):
-        """Returns predictions, {key: array}, with the keys and shapes of old."""
-        raise NotImplementedError
 
     def _predict_one(self, key, x, input_fn, batch_size, as_iterable):
         rows = super().predict(x, input_fn, batch_size, [key])
@@ -218,7 +220,8 @@ class _Regressor(_Canned):
     _key = 'predictions'
 
     def of_old(self, predictions):
-        return {'scores': np.squeeze(predictions['predictions'])}
+        scores = predictions['predictions']
+        return {'scores': np.squeeze(scores, 1) if scores.shape[1] == 1 else scores}
 
     def predict_scores(self, x=None, input_fn=None, batch_size=None, as_iterable=True):
         return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
