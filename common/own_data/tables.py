@@ -168,8 +168,8 @@ def _textless_in(schema):
 
 
 def _has_texts(kind):
-    storage = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-    if storage is not kind and (pa.types.is_fixed_size_binary(storage) or pa.types.is_nested(storage)):
+    is_textless = pa.types.is_fixed_size_binary, pa.types.is_nested
+    if isinstance(kind, pa.BaseExtensionType) and any(test(kind.storage_type) for test in is_textless):
         return False
     try:
         _as_texts(pa.nulls(0, kind))

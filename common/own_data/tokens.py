@@ -20,7 +20,7 @@ KNOWN_SHARE = 0.5  # Of the words; fewer are an alarm.
 
 # (Unicode's general categories, as RE2 has them: letters, marks, numbers, separators.)
 _SPACES = r'[\s\pZ]+'
-_ENDS = r'^[\s\v\x1c-\x1f\x{85}\pZ]+|[\s\v\x1c-\x1f\x{85}\pZ]+$'  # What str.strip takes for spaces.
+_STRIPPED = r'[\s\v\x1c-\x1f\x{85}\pZ]+'  # By str.strip.
 _SINGLE = r"([^\pL\pM\pN'\s\pZ])"
 
 
@@ -55,7 +55,7 @@ def facts(params: Mapping[str, Any]) -> list[Any]:
 
 def strip(texts: tf.Tensor) -> tf.Tensor:
     """Returns texts without spaces at their ends, as `str.strip` does for files; tf.strings.strip takes those of ASCII."""
-    return tf.strings.regex_replace(texts, _ENDS, '')
+    return tf.strings.regex_replace(texts, f'^{_STRIPPED}|{_STRIPPED}$', '')
 
 
 def split_words(texts: tf.Tensor, longest: int = 0) -> Any:

@@ -93,7 +93,7 @@ def make_experiment(plan: Plan, config: tf.estimator.RunConfig, status: StatusFi
 
     def rehearse():
         alone = dataclasses.replace(training, task=ALONE), config.replace(device_fn=None)
-        return make_estimators(model, source, devices, *alone)[0]
+        return estimator if task.decides_alone else make_estimators(model, source, devices, *alone)[0]
 
     return Experiment(
         **vars(dataclasses.replace(plan, options=options)),

@@ -78,9 +78,9 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def rounding(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Returns those of the `differences` by which only sums are rounded otherwise."""
-    machine = {key: text for key, text in _MACHINE.items() if key in then and key in now}  # Older records lack some.
+    keys = [key for key in _MACHINE if key in then and key in now]  # Older records lack some.
     facts = [
-        {**_flags(values, _TOWERS), **values['versions'], **{text: values[key] for key, text in machine.items()}}
+        {**_flags(values, _TOWERS), **values['versions'], **{_MACHINE[key]: values[key] for key in keys}}
         for values in (then, now)
     ]
     return _named(*facts)

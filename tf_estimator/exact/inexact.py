@@ -46,10 +46,11 @@ _GENERATORS = {'RngReadAndSkip', 'RngSkip', 'StatefulUniform', 'StatefulStandard
 def reasons(graph: tf.Graph) -> list[str]:
     """Returns what a resumed training in a graph does otherwise than an undisturbed one; texts for a list."""
     definition = graph.as_graph_def()
-    data = _types_of_input(graph, definition)
+    library = _library(definition)
+    data = _types_of_input(graph, library)
     # Ops of datasets include those that datasets.py tries.
     nodes = (node for node in definition.node if not node.name.startswith('exact/'))
-    own = _types((node for node in nodes if 'Dataset' not in node.op), _library(definition))
+    own = _types((node for node in nodes if 'Dataset' not in node.op), library)
     found = []
     if _GENERATOR in data:
         found.append('Dataset.from_generator, whose state cannot be saved: the input begins anew')
@@ -66,12 +67,12 @@ def reasons(graph: tf.Graph) -> list[str]:
 
 def can_save_input(graph: tf.Graph) -> bool:
     """Whether the state of the iterators of a graph can be saved."""
-    return _GENERATOR not in _types_of_input(graph, graph.as_graph_def())
+    return _GENERATOR not in _types_of_input(graph, _library(graph.as_graph_def()))
 
 
-def _types_of_input(graph, definition):
+def _types_of_input(graph, library):
     made = [op for op in graph.get_operations() if op.type == 'MakeIterator']
-    return _types((op.node_def for op in reached(made)), _library(definition))
+    return _types((op.node_def for op in reached(made)), library)
 
 
 def _library(definition):

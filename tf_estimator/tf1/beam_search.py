@@ -124,10 +124,8 @@ class BeamSearchDecoder(Decoder):
     def initialize(self, name=None):
         shape = tf.stack([self._batch_size, self._beam_width])
         # All beams are the same at first: only one counts.
-        finished, log_probs = (
-            tf.tile(tf.one_hot([0], self._beam_width, *of_one_and_others), [self._batch_size, 1])
-            for of_one_and_others in ((False, True), (0.0, -float('inf')))
-        )
+        finished = tf.tile(tf.one_hot([0], self._beam_width, False, True), [self._batch_size, 1])
+        log_probs = tf.where(finished, tf.fill(shape, -float('inf')), tf.zeros(shape))
         lengths = tf.zeros(shape, tf.int64)
         state = BeamSearchDecoderState(self._initial_state, log_probs, finished, lengths, ())
         return finished, self._start_inputs, state
