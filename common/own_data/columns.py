@@ -26,6 +26,7 @@ _WORD = re.compile(r'[^\W\d_]+')
 _SENTINELS = (*(sign * (10**digits - 1) for sign in (-1, 1) for digits in range(2, 7)), -719162, 2932896)
 _FIRST_ROUNDED = 2.0**53  # From here on, different integers may be one float64.
 _FAR = 2  # Ranges of all other numbers.
+_NEARLY_EQUAL = 0.01  # Standard deviations that a range must exceed to be learned from.
 _THOUSANDS = r'^[+-]?[1-9]\d{0,2}(\.\d{3})+$'  # Of numbers whose decimals follow a comma.
 
 
@@ -57,13 +58,14 @@ class Settings:
 
 
 class Numbers:
-    """Statistics of a column's numbers: their moments, smallest, largest, whether all are integers, and likely sentinels."""
+    """Statistics of a column's numbers: their moments, smallest, largest, whether all are integers, sentinels and outliers."""
 
     def __init__(self) -> None:
         self.moments = Moments()
         self.is_integer = True
         self.min, self.max = np.inf, -np.inf
         self._bounds = np.array([np.inf, -np.inf])  # Of numbers other than sentinels.
+        self._ends = np.zeros(0)  # The two smallest and the two largest distinct ones, in order.
         self._sentinels: collections.Counter[float] = collections.Counter()
         self._pending: list[np.ndarray] = []
         self._group = -1
@@ -78,6 +80,9 @@ class Numbers:
         self.is_integer = bool(self.is_integer and (values == np.trunc(values)).all())
         low, high = values.min() + 0.0, values.max() + 0.0  # -0 becomes 0.
         self.min, self.max = min(self.min, low), max(self.max, high)
+        inner = values.min(where=values > low, initial=high), values.max(where=values < high, initial=low)
+        ends = np.unique([*self._ends, low, *inner, high])
+        self._ends = np.unique([*ends[:2], *ends[-2:]])
         if low in _SENTINELS or high in _SENTINELS:
             for end in {low, high}.intersection(_SENTINELS):
                 self._sentinels[end] += int((values == end).sum())
@@ -97,6 +102,16 @@ class Numbers:
         first, last = self._bounds
         reach = _FAR * (last - first)
         return [end for end, count in self._sentinels.items() if count > 1 and max(first - end, end - last) > reach > 0]
+
+    @property
+    def outliers(self) -> list[float]:
+        """The smallest or the largest number, or both, beside which all others are nearly equal once they are standardized."""
+        least = _NEARLY_EQUAL * self.finish().std
+        for begin, end in ((1, 0), (0, 1), (1, 1)):
+            others = self._ends[begin : len(self._ends) - end]
+            if len(others) and 0 < others[-1] - others[0] < least:
+                return sorted({*self._ends.tolist()} - {*others.tolist()})
+        return []
 
     def _flush(self):
         if self._pending:

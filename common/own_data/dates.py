@@ -14,16 +14,18 @@ CYCLES = {'year': 365.2425, 'week': 7.0, 'day': 1.0}  # In days.
 MONTHS = {name.lower(): i for names in (calendar.month_name, calendar.month_abbr) for i, name in enumerate(names) if name} | {
     'sept': 9
 }
+_SPACES = r'(?u:\s)*'  # Of all of Unicode; digits are ASCII's, as graphs read them.
 _TIME = (
     r'(?:[T ]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d(?:[.,]\d+)?))?'
-    r'\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?)?'
+    rf'{_SPACES}(?P<half>[AaPp]\.?[Mm]\.?)?{_SPACES}(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?)?'
 )
-_YEAR_FIRST = re.compile(rf'(?P<year>\d{{4}})(?P<by>[-/.])(?P<month>\d{{1,2}})(?P=by)(?P<day>\d{{1,2}}){_TIME}')
+_YEAR_FIRST = re.compile(rf'(?P<year>\d{{4}})(?P<by>[-/.])(?P<month>\d{{1,2}})(?P=by)(?P<day>\d{{1,2}}){_TIME}', re.ASCII)
 _YEAR_LAST = re.compile(
-    rf'(?P<first>\d{{1,2}})(?P<by>[-/.])(?P<second_part>\d{{1,2}})(?P=by)(?P<year>\d{{4}}|(?<!-)\d\d){_TIME}'
+    rf'(?P<first>\d{{1,2}})(?P<by>[-/.])(?P<second_part>\d{{1,2}})(?P=by)(?P<year>\d{{4}}|(?<!-)\d\d){_TIME}',
+    re.ASCII,
 )
-_DAY_MONTH = re.compile(rf'(?P<day>\d{{1,2}})\.?[ -](?P<month>[A-Za-z]{{3,9}})\.?[ -](?P<year>\d{{4}}|\d\d){_TIME}')
-_MONTH_DAY = re.compile(rf'(?P<month>[A-Za-z]{{3,9}})\.? (?P<day>\d{{1,2}}),? (?P<year>\d{{4}}){_TIME}')
+_DAY_MONTH = re.compile(rf'(?P<day>\d{{1,2}})\.?[ -](?P<month>[A-Za-z]{{3,9}})\.?[ -](?P<year>\d{{4}}|\d\d){_TIME}', re.ASCII)
+_MONTH_DAY = re.compile(rf'(?P<month>[A-Za-z]{{3,9}})\.? (?P<day>\d{{1,2}}),? (?P<year>\d{{4}}){_TIME}', re.ASCII)
 _PIVOT = 69  # Of years of two digits.
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 

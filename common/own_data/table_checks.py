@@ -93,12 +93,14 @@ def _warn_of_style(place, table, column, has_commas):
 
 def _warn_of_others(place, column):
     """Warns of numbers or dates that may be something else: missing, or codes."""
-    order = column.reading.order
-    for value in column.numbers.sentinels:
+    order, sentinels = column.reading.order, column.numbers.sentinels
+    why = dict.fromkeys(column.numbers.outliers, 'makes them nearly equal to the model')
+    why |= dict.fromkeys(sentinels, 'occurs repeatedly')
+    for value, reason in why.items():
         cells = column.profile.values.counts() if order else ()
-        cell = next((cell for cell in cells if dates.in_order(cell, order) == value), f'{value:g}')
+        cell = next((cell for cell in cells if dates.in_order(cell, order) == value), f'{value:.15g}')
         cure = f'{_as_missing(cell) or "--hparams=missing"} if it is missing'
-        tf.logging.warning('%s: %s is far from all others, and occurs repeatedly: %s.', place, cell, cure)
+        tf.logging.warning('%s: %s is far from all others, and %s: %s.', place, cell, reason, cure)
     if not order and column.profile.padded:
         tf.logging.warning('%s: %s has leading zeros, but is read as a number; %s.', place, show(column.profile.padded), CURE)
 

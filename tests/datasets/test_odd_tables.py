@@ -172,6 +172,14 @@ def test_row_numbers_that_pandas_writes_to_parquet_are_ignored(prepare):
             '-999 is far from all others, and occurs repeatedly: --hparams=missing=[-999] if',
         ),
         (lambda i: -999 if i == 7 else i, ''),
+        (
+            lambda i: 1e38 if i == 7 else i,
+            'column x: 1e+38 is far from all others, and makes them nearly equal to the model: --hparams=missing=[1e+38] if',
+        ),
+        (lambda i: 2147483647 if i % 2 else 1, ''),
+        (lambda i: 2147483647 if i % 9 == 4 else i % 3, '2147483647 is far from all others, and makes them nearly equal'),
+        (lambda i: {5: -1e30, 3: 1e30}.get(i, i), '-1e+30 is far from all others, and makes them nearly equal'),
+        (lambda i: 10.0 ** (i - 20), ''),
         (lambda i: i * 99 - 999 * (i % 2), ''),
         (
             lambda i: f'0{i:04}',
@@ -248,6 +256,7 @@ def test_dates_are_read_alike_in_files_and_graphs_with_years_of_two_digits_as_po
         '01-02-03': None,
         '1/2/345': None,
         '1/2/2024\xa03:00': None,
+        '\u0661/\u0662/2024': None,
         '\u20031/2/2024 3:00\u202fPM\xa0': (2024, 2, 1),
     }
     expected = [np.nan if day is None else (datetime.date(*day) - datetime.date(1970, 1, 1)).days for day in days.values()]
