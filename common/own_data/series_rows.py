@@ -19,6 +19,7 @@ from estimator_trainer.common.own_data.series_time import Step
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
 from estimator_trainer.common.own_data.survey import Column, survey
+from estimator_trainer.common.own_data.table_checks import warn_of_extremes
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.text import nearest
 
@@ -135,6 +136,7 @@ def _style(table: Table, column: Column, is_target: bool) -> dict[str, Any]:
     if profile.may_be_thousands():
         text = '%s: points are read as decimal points: if 1.234 is 1234, give --hparams=decimal=comma.'
         tf.logging.warning(text, place)
+    warn_of_extremes(place, column)
     return column.style
 
 

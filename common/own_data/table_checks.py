@@ -31,7 +31,8 @@ def check_readings(table: Table, columns: Mapping[str, Column], targets: Collect
         _warn_of_style(place, table, column, has_commas)
         if column.reading and column.kind in (NUMERIC, DATE) and name not in targets:
             check_unread(table, column, max_bad_share)
-            _warn_of_others(place, column)
+            warn_of_extremes(place, column)
+            _warn_of_zeros(place, column)
         if column.kind in (CATEGORICAL, None) and not column.profile.given:
             _warn_of_mixture(place, table, column)
 
@@ -51,6 +52,18 @@ def check_unread(table: Table, column: Column, max_bad_share: float) -> None:
         f'{text}: correct it, {missing}skip such rows with '
         '--hparams=max_bad_share=0.01, or make the column categorical in --hparams=schema=FILE'
     )
+
+
+def warn_of_extremes(place: str, column: Column) -> None:
+    """Warns of numbers or dates far from all others, which may mark missing ones."""
+    order = column.reading.order if column.reading else ''
+    why = dict.fromkeys(column.numbers.outliers, 'makes them nearly equal to the model')
+    why |= dict.fromkeys(column.numbers.sentinels, 'occurs repeatedly')
+    for value, reason in why.items():
+        cells = column.profile.values.counts() if order else ()
+        cell = next((cell for cell in cells if dates.in_order(cell, order) == value), f'{value:.15g}')
+        cure = f'{_as_missing(cell) or "--hparams=missing"} if it is missing'
+        tf.logging.warning('%s: %s is far from all others, and %s: %s.', place, cell, reason, cure)
 
 
 def warn_of_totals(table: Table, columns: Mapping[str, Column], last: Mapping[str, str]) -> None:
@@ -91,17 +104,9 @@ def _warn_of_style(place, table, column, has_commas):
         tf.logging.warning('%s: years of two digits are read as 1969 to 2068%s.', place, shown)
 
 
-def _warn_of_others(place, column):
-    """Warns of numbers or dates that may be something else: missing, or codes."""
-    order, sentinels = column.reading.order, column.numbers.sentinels
-    why = dict.fromkeys(column.numbers.outliers, 'makes them nearly equal to the model')
-    why |= dict.fromkeys(sentinels, 'occurs repeatedly')
-    for value, reason in why.items():
-        cells = column.profile.values.counts() if order else ()
-        cell = next((cell for cell in cells if dates.in_order(cell, order) == value), f'{value:.15g}')
-        cure = f'{_as_missing(cell) or "--hparams=missing"} if it is missing'
-        tf.logging.warning('%s: %s is far from all others, and %s: %s.', place, cell, reason, cure)
-    if not order and column.profile.padded:
+def _warn_of_zeros(place, column):
+    """Warns of numbers that may be codes."""
+    if not column.reading.order and column.profile.padded:
         tf.logging.warning('%s: %s has leading zeros, but is read as a number; %s.', place, show(column.profile.padded), CURE)
 
 

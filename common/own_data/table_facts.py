@@ -34,7 +34,7 @@ from estimator_trainer.common.own_data.schema import (
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
 from estimator_trainer.common.own_data.survey import Column, count_values, grouped_rows, survey, trained_cells
-from estimator_trainer.common.own_data.table_checks import CURE, check_readings, check_unread, warn_of_totals
+from estimator_trainer.common.own_data.table_checks import CURE, check_readings, check_unread, warn_of_extremes, warn_of_totals
 from estimator_trainer.common.own_data.table_summary import summarize
 from estimator_trainer.common.own_data.vocabulary import sorted_classes, union
 from estimator_trainer.hparams.build import HParams
@@ -211,6 +211,7 @@ def _describe_numbers(column, table, max_bad_share):
         raise RunError(imprecise)
     if column.numbers.min == column.numbers.max:
         raise RunError(_constant(f'{table.path}: the target {column.name}', f'{column.numbers.min:g}'))
+    warn_of_extremes(f'{table.path}: the target {column.name}', column)
     return description.describe_target(column.numbers.finish())
 
 

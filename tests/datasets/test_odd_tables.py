@@ -202,6 +202,11 @@ def test_what_may_be_missing_or_codes_causes_a_warning(prepare, function, warnin
     assert warning in log and (warning or 'WARNING' not in log)
 
 
+def test_a_number_that_may_mark_missing_amounts_of_a_target_causes_a_warning(prepare):
+    _, log = prepare('x,y\n' + ''.join(f'{i},{-999 if i % 5 == 0 else i / 2}\n' for i in R))
+    assert 'the target y: -999 is far from all others, and occurs repeatedly: --hparams=missing=[-999] if it is missing' in log
+
+
 @pytest.mark.parametrize('cell, given', [('-999.0', '-999'), ('-999.00', '-999'), ('-99.900', '-99.9')])
 def test_a_missing_number_is_missing_in_all_its_spellings(prepare, cell, given):
     found, log = prepare(column(lambda i: cell if i % 3 == 0 else i + 0.5), f'missing=[{given}]')

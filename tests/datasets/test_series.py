@@ -205,8 +205,10 @@ def test_what_is_decided_is_said(prepared, caplog):
     rows = [(DATES[i], 'a', VALUES[i], 'x', '' if i % 5 else i) for i in range(40)]
     rows += [(DATES[i], 'new', VALUES[i], 'x', i) for i in range(33, 40)]
     rows += [(DATES[i], 'flat', 3, 'x', i) for i in range(30)] + [(DATES[0], 'short', 3, 'x', 1)]
-    found = prepared(table(*zip(*rows), names=('date', 'g', 'y', 'note', 'p')), group='g')
+    rows = [(*row, i if i % 9 else -999) for i, row in enumerate(rows)]
+    found = prepared(table(*zip(*rows), names=('date', 'g', 'y', 'note', 'p', 'q')), group='g')
     for text in (
+        'column q: -999 is far from all others, and occurs repeatedly: --hparams=missing=[-999] if it is missing',
         'the columns note are ignored: they are no numbers',
         '1 of 4 series have fewer than window + horizon = 5 rows and are skipped: short',
         'column y never changes in 1 of 3 series: the last value forecasts these: flat',
