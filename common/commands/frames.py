@@ -10,7 +10,12 @@ from estimator_trainer.common import files
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.hparams.merge import as_text
 
-_CURES = {'period': '.dt.to_timestamp()', 'timedelta': '.dt.total_seconds()', 'interval': '.astype(str)'}  # By type.
+_CURES = {  # By the type's name.
+    'period': '.dt.to_timestamp()',
+    'timedelta': '.dt.total_seconds()',
+    'interval': '.astype(str)',
+    'Sparse': '.sparse.to_dense()',
+}
 
 
 def is_frame(value: Any) -> bool:
@@ -39,7 +44,8 @@ def write(frame: Any, data_dir: str) -> str:
             with files.atomic_path(final) as path:
                 _write(pa, table, path)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise UsageError(f'dataset: the table cannot be read: {" ".join(str(error).split())}') from None
+        reason = ': '.join(map(str, reversed(error.args)))  # pandas adds which column it is to what Arrow says.
+        raise UsageError(f'dataset: the table cannot be read: {" ".join(reason.split())}') from None
     except OSError as error:
         raise UsageError(f'data_dir={data_dir}: cannot be written: {error.strerror}') from None
     return final
@@ -47,6 +53,8 @@ def write(frame: Any, data_dir: str) -> str:
 
 def _table(pa, frame):
     if hasattr(frame, 'iloc'):
+        if not hasattr(frame, 'columns'):
+            raise ValueError('it is a Series: give a DataFrame, with the target')
         frame = frame.rename(columns=str)
         _check_types(frame)
         return pa.Table.from_pandas(frame, preserve_index=False)
@@ -54,7 +62,7 @@ def _table(pa, frame):
 
 
 def _check_types(frame):
-    """Raises ValueError for a column of pandas whose values mean nothing in a file: numbers of some unit, or pairs."""
+    """Raises ValueError for a column of pandas whose values a file cannot have, or mean nothing there: numbers of some unit."""
     for name, found in frame.dtypes.items():
         dtype = str(getattr(getattr(found, 'categories', None), 'dtype', found))
         if cure := next((cure for kind, cure in _CURES.items() if dtype.startswith(kind)), None):

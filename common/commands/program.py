@@ -124,6 +124,8 @@ def in_files(
     if frames.is_frame(dataset):
         path = frames.write(dataset, _absolute('data_dir', Options.data_dir if data_dir is None else data_dir))
         return 'table', data_dir, frames.add_file(hparams, path, target)
+    if isinstance(dataset, (dict, list, np.ndarray)):
+        raise UsageError(f'dataset is {describe(dataset)}: give a DataFrame of pandas or polars, or a table of Arrow')
     if target:
         raise UsageError('target is for a dataset that is a table in memory: give hparams={"target": ...}')
     return dataset, data_dir, hparams

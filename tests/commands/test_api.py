@@ -323,6 +323,7 @@ def test_a_mistake_is_one_line(tmp_path):
         ({'output_dir': 5}, 'output_dir must be a path, not an int'),
         ({'data_dir': 5}, 'data_dir must be a path, not an int'),
         ({'model': None}, 'model is None: give the name of a model, a module, or an object with its functions'),
+        ({'dataset': {'x': [1]}}, 'dataset is a dict: give a DataFrame of pandas or polars, or a table of Arrow'),
         ({'on_metrics': 3}, 'on_metrics must be a function of a dict, not an int'),
         (
             {'train_stepps': 3, 'train_steps': 'x', 'eval_splits': []},
