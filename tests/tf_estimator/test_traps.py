@@ -3,8 +3,10 @@
 import contextlib
 import gc
 import os
+import types
 
 import tf_estimator  # noqa: F401 - before TensorFlow
+from tf_estimator.traps import inputs
 
 import numpy as np
 import pytest
@@ -261,3 +263,32 @@ print(len(list(estimator.predict(lambda: tf.data.Dataset.from_tensors(np.ones([2
 """)
     code, out, _ = run_fresh('-m', 'tf_estimator', '--exact', '--as_it_was', script, tmp_path / 'none')
     assert (code, out) == (0, '2\n')
+
+
+class StringDtype:
+    """That of pandas, which is no package of the tests."""
+
+
+class Strings:
+    """A column of pandas."""
+
+    dtype, shape = StringDtype(), (3,)
+
+    def astype(self, kind):
+        return np.array(['b', 'a', 'b'], kind)
+
+
+def test_strings_as_pandas_has_them_since_3_0_are_fed():
+    input_fn = tf.estimator.inputs.numpy_input_fn({'s': Strings(), 'x': np.arange(3)}, np.arange(3), shuffle=False)
+    with tf.Graph().as_default():
+        batch = input_fn()
+        with tf.train.MonitoredSession() as session:
+            features, labels = session.run(batch)
+    assert features['s'].tolist() == [b'b', b'a', b'b'] and features['x'].tolist() == labels.tolist() == [0, 1, 2]
+
+
+def test_a_table_of_pandas_is_enqueued_with_objects_in_place_of_strings():
+    table, found = types.SimpleNamespace(index=Strings(), dtypes={'s': StringDtype(), 'x': np.dtype(int)}), []
+    table.astype = lambda kinds: found.append(kinds) or table
+    table.set_axis = lambda index: found.append(index.tolist()) or 'the table'
+    assert inputs.with_objects(table) == 'the table' and found == [{'s': object}, ['b', 'a', 'b']]

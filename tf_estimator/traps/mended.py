@@ -13,7 +13,7 @@ _FORESTS = 'TensorFlow has dropped it; the package tensorflow_decision_forests h
 # Each mends something when it is imported; memory first, so that the others see only a program's hooks.
 _MENDING = (
     *('memory', 'training', 'optimizers', 'early_stopping', 'evaluation', 'weights', 'best', 'saving', 'servers', 'by_steps'),
-    *('prediction', 'kept_evaluation'),
+    *('prediction', 'kept_evaluation', 'inputs'),
 )
 for _name in _MENDING:
     importlib.import_module(f'tf_estimator.traps.{_name}')
