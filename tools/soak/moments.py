@@ -145,7 +145,7 @@ def outcome(directory):
     best = json.loads((directory / 'run' / 'best' / 'best.json').read_text())
     exports = all((path / 'saved_model.pb').exists() for path in (directory / 'run' / 'export').iterdir())
     # A sweep that resumes may sample other values, but trains as many trials as long.
-    trials = [len(rows(path / 'metrics.csv')) for path in (directory / 'sweep').glob('trial*')]
+    trials = [len(rows(path / 'metrics.csv')) for path in (directory / 'sweep').glob('trial-*')]
     values = {'evaluations': evaluations, 'predictions': predictions, 'best': best, 'exports': exports, 'trials': trials}
     return {'weights': weights, **values}
 
