@@ -37,9 +37,13 @@ def test_an_evaluator_evaluates_for_a_chief_without_workers_and_the_chief_runs_o
     assert (code, result) == (0, {'global_step': 3}) and 'Saving dict' not in log
     assert not (tmp_path / 'output' / 'results.json').exists()
     assert json.loads((tmp_path / 'output' / 'flags.json').read_text())['schedule'] == 'train_and_evaluate'  # As given.
-    code, found, _ = run_as(WITH_EVALUATOR, 'evaluator')
-    assert code == 0 and found['global_step'] == 3 and found['eval']
+    code, found, log = run_as(WITH_EVALUATOR, 'evaluator')
+    assert code == 0 and found['global_step'] == 3 and found['eval'] and 'WARNING' not in log
     assert json.loads((tmp_path / 'output' / 'results.json').read_text()) == found
+    unknown = {'chief': WITH_EVALUATOR['chief']}  # TFJob omits the evaluator, even in the evaluator's own TF_CONFIG.
+    for flag, is_warned in (('--schedule=train_and_evaluate', True), ('--schedule=train', False)):
+        code, result, log = run_as(unknown, 'evaluator', flag)
+        assert (code, result) == (0, found) and ('WARNING TF_CONFIG: its cluster has no evaluator, only' in log) == is_warned
     assert run_as(WITH_EVALUATOR, 'chief', '--from_step=0')[1] == {'global_step': 3}
     with monkeypatch.context() as patch:
         waited = []
