@@ -78,5 +78,5 @@ def check_alike(name: str, theirs: Mapping[str, str], own: str, mine: Mapping[st
         if theirs.get(key) != mine.get(key):
             raise UsageError(
                 f'{name} has {key}={theirs.get(key)}, but {own} has {key}={mine.get(key)}: '
-                'start all tasks with the same command, the same data and the same cluster'
+                'start all tasks with the same command, code, data and cluster'
             )

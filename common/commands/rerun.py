@@ -251,7 +251,7 @@ def _check(output_dir, data_dir):
             f'--output_dir={output_dir}: has no record of its flags, as it is no run, or one of an older version: steps of '
             'runs that begin now can be replayed'
         )
-    if saved_flags.has_parameter_servers(kept):
+    if saved_flags.asynchronous_since(kept) is not None:
         raise UsageError(f'--output_dir={output_dir}: was trained with parameter servers, which keep no order of the updates')
     if kept.get('precision') == 'float16' and not tf.config.list_physical_devices('GPU'):
         raise UsageError(

@@ -49,6 +49,12 @@ def options_of_task(plan: Plan, cluster: ClusterConfig) -> Options:
     if (is_evaluator or has_evaluator) and options.early_stopping_patience:
         raise UsageError('--early_stopping_patience needs evaluations by the chief: remove the evaluator from the cluster')
     if is_evaluator:
+        if not has_evaluator and options.schedule == 'train_and_evaluate':
+            tf.logging.warning(
+                '%s: its cluster has no evaluator, only its task is one: if the chief does not know of it, both evaluate: '
+                'give the chief --schedule=train.',
+                cluster.source,
+            )
         return dataclasses.replace(options, schedule='continuous_eval')
     is_only_training = cluster.is_worker or has_evaluator
     return dataclasses.replace(options, schedule='train') if is_only_training else options

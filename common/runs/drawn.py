@@ -52,7 +52,7 @@ def records_of_steps(
       UsageError: which records a step used is unknown.
       RunError: the data cannot be read.
     """
-    check_known(source, output_dir)
+    check_known(source, output_dir, last)
     flags = saved_flags.load(output_dir)
     counted = count_examples(source, source.params.train_split, needed_examples(source.params))
     if not source.params.oversample:
@@ -69,15 +69,18 @@ def records_of_steps(
             begin += len(numbers)
 
 
-def check_known(source: DataSource, output_dir: str) -> None:
-    """Raises UsageError if which records the steps of a run used is unknown."""
+def check_known(source: DataSource, output_dir: str, last: int) -> None:
+    """Raises UsageError if which records the steps of a run used, up to the last of these, is unknown."""
     if source.has_input_fn():
         raise UsageError(
             f'--dataset={source.params.dataset} makes its own batches, so which records a step used is unknown: give it read() '
             'and parse()'
         )
-    if saved_flags.has_parameter_servers(saved_flags.load(output_dir)):
-        raise UsageError(f'{output_dir}: with parameter servers, which records a step used depends on time: it is unknown')
+    since = saved_flags.asynchronous_since(saved_flags.load(output_dir))
+    if since is not None and since < last:
+        raise UsageError(
+            f'{output_dir}: with parameter servers, which records a step used depends on time: it is unknown after step {since}'
+        )
 
 
 def _stretches(params: HParams, output_dir: str, first: int, last: int) -> Iterator[tuple[int, int, HParams]]:

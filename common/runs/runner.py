@@ -198,7 +198,7 @@ def _begun(plan, experiment, back_to, text, history, step):
 
 def _record(plan, kept, history, step):
     """Writes flags.json and hparams.json."""
-    saved_flags.save(plan.output_dir, kept, plan.task.full_count, is_resumed=step > 0)
+    saved_flags.save(plan.output_dir, kept, plan.task.full_count, step)
     overrides.save(plan.params, history, run_dir.hparams_path(plan.output_dir))
 
 

@@ -18,30 +18,33 @@ from estimator_trainer.hparams.comparison import differences
 DATA_DIR = 'data_dir'  # An absolute path; that in dataset.json counts, once the run has it.
 LOCAL_CLUSTER = 'local_cluster'  # The flag of the process that started the tasks; '' if none did.
 PARALLELISM = 'parallelism'  # The towers and threads that were chosen, see common/runs/parallelism.py.
-ASYNCHRONOUS = 'asynchronous'  # Whether each task of the cluster took batches of its own, in any steps of the run.
+ASYNCHRONOUS = 'asynchronous'  # The step from which on each task of a cluster took batches of its own; null if none did.
 REPLACED = 'replaced_defaults'  # Default hyper-parameters, {name: value}, in whose place the run began with other values.
 
 
-def save(output_dir: str, kept: Mapping[str, Any], num_tasks: int, is_resumed: bool = False) -> None:
+def save(output_dir: str, kept: Mapping[str, Any], num_tasks: int, step: int = 0) -> None:
     """Writes the file; of a run that resumes, warns of changed flags that change its result.
 
     Args:
-      kept: the flags of Trait.KEPT, DATA_DIR, LOCAL_CLUSTER, REPLACED and, once known, PARALLELISM and ASYNCHRONOUS.
+      kept: the flags of Trait.KEPT, DATA_DIR, LOCAL_CLUSTER, REPLACED and, once known, PARALLELISM and ASYNCHRONOUS, true if
+        this training is.
       num_tasks: number of processes that train.
+      step: from which the run resumes; 0 if it begins.
     """
-    now = {**kept, ASYNCHRONOUS: has_parameter_servers(kept), 'num_tasks': num_tasks}
-    saved = load(output_dir) if is_resumed else {}
+    now = {**kept, ASYNCHRONOUS: bool(kept.get(ASYNCHRONOUS)) or _has_servers(kept), 'num_tasks': num_tasks}
+    saved = load(output_dir) if step else {}
     began = {name: saved[name] for name in (*names_with(Trait.CHANGES_RESULT), 'num_tasks') if name in saved}
-    if ASYNCHRONOUS in saved or has_parameter_servers(saved):
-        began[ASYNCHRONOUS] = has_parameter_servers(saved)
+    since = asynchronous_since(saved)
+    since = None if since is None or since >= step else since  # The run may have gone back.
+    if ASYNCHRONOUS in saved or since is not None:
+        began[ASYNCHRONOUS] = since is not None
     if changes := differences(began, now, now.keys() - began.keys()):
         tf.logging.warning('This run began otherwise: %s. Its result differs from that without these changes.', changes)
     if PARALLELISM in saved:
         began[PARALLELISM] = saved[PARALLELISM]
     if REPLACED in now:
         began[REPLACED] = {**now[REPLACED], **saved.get(REPLACED, {})}
-    if now[ASYNCHRONOUS]:
-        began[ASYNCHRONOUS] = True
+    began[ASYNCHRONOUS] = step if since is None and now[ASYNCHRONOUS] else since
     write_json(flags_path(output_dir), {**now, **began})
 
 
@@ -63,10 +66,17 @@ def load(output_dir: str) -> dict[str, Any]:
     return found
 
 
-def has_parameter_servers(kept: Mapping[str, Any]) -> bool:
-    """Whether a run was trained with parameter servers, so that time decides the order of its updates.
+def asynchronous_since(kept: Mapping[str, Any]) -> int | None:
+    """Returns the step from which on time decided the order of a run's updates, by parameter servers; None if it never did.
 
     Args:
-      kept: the content of the file, which may lack ASYNCHRONOUS if an older version wrote it.
+      kept: the content of the file; an older version wrote true or false, or nothing, in place of the step.
     """
-    return bool(kept.get(ASYNCHRONOUS)) or 'ps:' in (kept.get(LOCAL_CLUSTER) or '')
+    found = kept.get(ASYNCHRONOUS)
+    if type(found) is int:
+        return found
+    return 0 if found or _has_servers(kept) else None
+
+
+def _has_servers(kept):
+    return 'ps:' in (kept.get(LOCAL_CLUSTER) or '')

@@ -15,6 +15,7 @@ from estimator_trainer.common.files import to_json
 from estimator_trainer.common.inference.checkpoint_estimator import at
 from estimator_trainer.common.inference.prediction import predict_split
 from estimator_trainer.common.monitoring import hparams_tab
+from estimator_trainer.common.plugins import code
 from estimator_trainer.common.plugins.own_train import OwnTrain
 from estimator_trainer.common.runs import baselines, chosen_checkpoint, decision, saved_dataset, saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
@@ -69,7 +70,7 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
             '--num_epochs to continue.'
         )
         return {'global_step': step}
-    if not task.start(lambda: saved_dataset.facts(experiment.source)):
+    if not task.start(lambda: _facts(experiment)):
         tf.logging.info('The chief has nothing to train.')
         return {'global_step': step}
     task.recognize(source.params)
@@ -92,6 +93,13 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
         tf.logging.info('%s', line)
     experiment.stop.exit_if_received()
     return {'global_step': step}
+
+
+def _facts(experiment: Experiment) -> dict[str, str]:
+    """Returns what the tasks of a cluster compare once their data is there, {name: checksum}."""
+    digests = code.digests([experiment.model, experiment.source.module])
+    of_code = {f'the checksum of the code of {name}': str(digest) for name, digest in digests.items()}
+    return {**of_code, **saved_dataset.facts(experiment.source)}
 
 
 @contextlib.contextmanager

@@ -24,9 +24,9 @@ def seen(experiment: Experiment) -> dict[str, Any]:
     Nothing is trained: the order of the records is computed.
     """
     output_dir, source = experiment.output_dir, experiment.source
-    check_known(source, output_dir)
-    saved_dataset.check_same(source, output_dir)
     first, last = _steps(experiment)
+    check_known(source, output_dir, last)
+    saved_dataset.check_same(source, output_dir)
     if experiment.options.record:
         return _uses(experiment, first, last)
     labels = _labels(source)

@@ -1,12 +1,15 @@
 """Single tasks of a cluster: this process takes their roles by TF_CONFIG, one after the other."""
 
+import hashlib
 import json
+import os
 
 import pytest
 
+from estimator_trainer.common.cluster.training_task import TrainingTask
 from estimator_trainer.common.runs import rollback
 from tests.cluster.tasks import tf_config
-from tests.shared import POLYNOMIAL
+from tests.shared import POLYNOMIAL, ROOT
 
 WITH_EVALUATOR = {'chief': ['a:1'], 'evaluator': ['b:1']}
 PAIR = {'worker': ['a:1', 'b:1']}
@@ -37,9 +40,13 @@ def test_an_evaluator_evaluates_for_a_chief_without_workers_and_the_chief_runs_o
     assert (code, result) == (0, {'global_step': 3}) and 'Saving dict' not in log
     assert not (tmp_path / 'output' / 'results.json').exists()
     assert json.loads((tmp_path / 'output' / 'flags.json').read_text())['schedule'] == 'train_and_evaluate'  # As given.
-    code, found, _ = run_as(WITH_EVALUATOR, 'evaluator')
-    assert code == 0 and found['global_step'] == 3 and found['eval']
+    code, found, log = run_as(WITH_EVALUATOR, 'evaluator')
+    assert code == 0 and found['global_step'] == 3 and found['eval'] and 'WARNING' not in log
     assert json.loads((tmp_path / 'output' / 'results.json').read_text()) == found
+    unknown = {'chief': WITH_EVALUATOR['chief']}  # TFJob omits the evaluator, even in the evaluator's own TF_CONFIG.
+    for flag, is_warned in (('--schedule=train_and_evaluate', True), ('--schedule=train', False)):
+        code, result, log = run_as(unknown, 'evaluator', flag)
+        assert (code, result) == (0, found) and ('WARNING TF_CONFIG: its cluster has no evaluator, only' in log) == is_warned
     assert run_as(WITH_EVALUATOR, 'chief', '--from_step=0')[1] == {'global_step': 3}
     with monkeypatch.context() as patch:
         waited = []
@@ -52,6 +59,17 @@ def test_an_evaluator_evaluates_for_a_chief_without_workers_and_the_chief_runs_o
     for job in ('worker', 'ps', 'evaluator'):
         code, result, log = run_as({**WITH_SERVER, 'evaluator': ['d:1']}, job, '--schedule=evaluate')
         assert (code, result) == (0, {}) and '--schedule=evaluate: the chief runs it alone.' in log
+
+
+def test_tasks_compare_the_code_of_the_model_the_dataset_and_the_trainer(run_as, monkeypatch):
+    found = {}
+    monkeypatch.setattr(TrainingTask, 'start', lambda task, facts: found.update(facts()))
+    assert run_as(WITH_EVALUATOR, 'chief')[0] == 0  # It trains alone, and tells nobody.
+    for kind in ('models', 'datasets'):
+        with open(os.path.join(ROOT, kind, 'polynomial.py'), 'rb') as file:
+            expected = hashlib.sha256(file.read()).hexdigest()
+        assert found[f'the checksum of the code of estimator_trainer.{kind}.polynomial'] == expected
+    assert {f'the checksum of the code of {name}' for name in ('estimator_trainer', 'tf_estimator')} < found.keys()
 
 
 def test_a_dry_run_of_the_chief_finds_what_its_cluster_does_not_support(run_as, tmp_path):

@@ -101,30 +101,34 @@ def test_flags_that_change_the_result_stay_as_the_run_began_and_others_are_those
     began = {'num_towers': 2, 'eval_steps': 3, saved_flags.REPLACED: {'batch_size': 8}}
     saved_flags.save(str(tmp_path), began, 1)
     now = {'num_towers': 4, 'eval_steps': 5, saved_flags.REPLACED: {'batch_size': 9, 'seed': 1}}
-    saved_flags.save(str(tmp_path), now, 3, is_resumed=True)
+    saved_flags.save(str(tmp_path), now, 3, step=2)
     expected = {'num_towers': 2, 'eval_steps': 5, saved_flags.REPLACED: {'batch_size': 8, 'seed': 1}, 'num_tasks': 1}
-    assert saved_flags.load(str(tmp_path)) == {**expected, saved_flags.ASYNCHRONOUS: False}
+    assert saved_flags.load(str(tmp_path)) == {**expected, saved_flags.ASYNCHRONOUS: None}
     assert 'This run began otherwise: num_towers was 2, now it is 4; num_tasks was 1, now it is 3.' in caplog.text
 
 
 @pytest.mark.parametrize('was', [False, True])
 def test_a_run_any_steps_of_which_had_parameter_servers_keeps_that_and_the_change_is_told(tmp_path, caplog, was):
     saved_flags.save(str(tmp_path), {saved_flags.ASYNCHRONOUS: was}, 2)
-    for now in (not was, False):
-        saved_flags.save(str(tmp_path), {saved_flags.ASYNCHRONOUS: now}, 2, is_resumed=True)
-    assert saved_flags.has_parameter_servers(saved_flags.load(str(tmp_path)))
+    for step, now in ((20, not was), (40, False), (60, True)):
+        saved_flags.save(str(tmp_path), {saved_flags.ASYNCHRONOUS: now}, 2, step)
+    since = 0 if was else 20
+    assert saved_flags.asynchronous_since(saved_flags.load(str(tmp_path))) == since
     assert f'This run began otherwise: asynchronous was {json.dumps(was)}, now it is {json.dumps(not was)}.' in caplog.text
+    caplog.clear()
+    saved_flags.save(str(tmp_path), {saved_flags.ASYNCHRONOUS: was}, 2, step=20)  # It has gone back.
+    assert saved_flags.asynchronous_since(saved_flags.load(str(tmp_path))) == (0 if was else None) and not caplog.text
 
 
 def test_parameter_servers_of_a_single_worker_count_also_in_files_without_a_mark(tmp_path, caplog):
     kept = {saved_flags.LOCAL_CLUSTER: 'worker:1,ps:1', saved_flags.ASYNCHRONOUS: False}
-    for is_resumed in (False, True):
-        saved_flags.save(str(tmp_path), kept, 1, is_resumed)
+    for step in (0, 2):
+        saved_flags.save(str(tmp_path), kept, 1, step)
     assert not caplog.text
     (tmp_path / 'flags.json').write_text('{"local_cluster": "worker:1,ps:1"}')
-    saved_flags.save(str(tmp_path), {saved_flags.LOCAL_CLUSTER: '', saved_flags.ASYNCHRONOUS: False}, 1, is_resumed=True)
+    saved_flags.save(str(tmp_path), {saved_flags.LOCAL_CLUSTER: '', saved_flags.ASYNCHRONOUS: False}, 1, step=2)
     assert 'This run began otherwise: asynchronous was true, now it is false.' in caplog.text
-    assert saved_flags.has_parameter_servers(saved_flags.load(str(tmp_path)))
+    assert saved_flags.asynchronous_since(saved_flags.load(str(tmp_path))) == 0
 
 
 def test_a_run_goes_on_by_its_directory_alone_with_the_same_result_though_defaults_have_changed(run, tmp_path, monkeypatch):

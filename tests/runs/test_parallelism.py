@@ -56,7 +56,7 @@ def test_a_run_that_resumes_keeps_what_it_began_with(tmp_path, monkeypatch):
     ):
         write_json(str(tmp_path / 'flags.json'), kept)
         assert _found(make(tmp_path, 'train_steps=1000', **options)) == expected
-        saved_flags.save(str(tmp_path), {'parallelism': {'num_towers': 1, 'intra_op_threads': 0}}, 1, is_resumed=True)
+        saved_flags.save(str(tmp_path), {'parallelism': {'num_towers': 1, 'intra_op_threads': 0}}, 1, step=2)
         assert saved_flags.load(str(tmp_path))['parallelism'] == kept.get(
             'parallelism', {'num_towers': 1, 'intra_op_threads': 0}
         )

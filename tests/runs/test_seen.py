@@ -140,14 +140,19 @@ def test_other_data_than_that_of_the_run_is_refused(trained, tmp_path):
         api.load(run.output_dir, recording(''), source.module, str(tmp_path)).seen(3)
 
 
-@pytest.mark.parametrize('flags', [{'asynchronous': True}, {'local_cluster': 'chief:1,worker:2,ps:1'}])
-def test_the_records_of_steps_that_depend_on_time_or_on_an_input_fn_are_unknown(tmp_path, flags):
+@pytest.mark.parametrize(
+    ('flags', 'since'),
+    [({'asynchronous': True}, 0), ({'asynchronous': 1}, 1), ({'local_cluster': 'chief:1,worker:2,ps:1'}, 0)],
+)
+def test_the_records_of_steps_that_depend_on_time_or_on_an_input_fn_are_unknown(tmp_path, flags, since):
     (tmp_path / 'hparams.json').write_text('{}')
     with pytest.raises(UsageError, match='makes its own batches'):
         next(records_of_steps(DataSource(numbers(3, input_fn=lambda *_: None), '', make_params()), str(tmp_path), 0, 1))
     source = DataSource(numbers(9), '', make_params())
     (found,) = records_of_steps(source, str(tmp_path), 0, 2)
     assert sorted(np.ravel(found.numbers).tolist()) != [*range(9)] and found.numbers.shape == (2, 4)
+    (tmp_path / 'flags.json').write_text('{"asynchronous": 2}')
+    assert np.array_equal(next(records_of_steps(source, str(tmp_path), 0, 2)).numbers, found.numbers)
     (tmp_path / 'flags.json').write_text(json.dumps(flags))
-    with pytest.raises(UsageError, match='with parameter servers'):
-        next(records_of_steps(source, str(tmp_path), 0, 1))
+    with pytest.raises(UsageError, match=f'with parameter servers.* after step {since}$'):
+        next(records_of_steps(source, str(tmp_path), 0, 2))
