@@ -299,6 +299,11 @@ def test_embeddings_feature_columns_and_tables_of_old_have_their_arguments(caplo
         found, values = run(embedded, table)
         assert table.op.name == 'words/embeddings' and tf.model_variables() == [table]
         np.testing.assert_array_equal(found, values[[[1, 0]]])
+        ids = tf.constant([[1, 2, 0], [0, 0, 0]])
+        bags = [layers.bow_encoder(ids, 3, 2, is_sparse, tf.constant_initializer([1, 2, 4, 8, 16, 32])) for is_sparse in (1, 0)]
+        assert tf.model_variables()[1].op.name == 'bow_encoder/embeddings'
+        found = run(*bags)  # An id of 0 counts only if the lookup is not sparse; without others, it is all there is.
+        np.testing.assert_allclose(found, [[[10, 20], [1, 2]], [[7, 14], [1, 2]]])
     kind = layers.sparse_column_with_keys('kind', ['a', 'b'])
     crossed = layers.crossed_column([layers.sparse_column_with_hash_bucket('place', 5), kind], 7)
     assert crossed.keys == ('place', kind) and not caplog.messages

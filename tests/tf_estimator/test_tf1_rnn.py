@@ -203,6 +203,59 @@ def test_block_cells_are_grus_with_the_variables_of_tensorflow_1(cell, names):
         cell()
 
 
+def test_a_cell_with_one_gate_is_that_of_its_paper():
+    kernel, bias = KERNEL[:, : 2 * UNITS], BIAS[: 2 * UNITS]
+    with tf.Graph().as_default():
+        cell = rnn.UGRNNCell(UNITS, forget_bias=0.5)
+        outputs, state = tf.nn.dynamic_rnn(cell, tf.constant(X), dtype=tf.float32, time_major=True)
+        found = evaluate([outputs, state], **{'rnn/ugrnn_cell/kernel': kernel, 'rnn/ugrnn_cell/bias': bias})
+    h, expected = np.zeros([BATCH, UNITS]), []
+    for x in X:
+        gate, new = np.split(np.concatenate([x, h], 1) @ kernel + bias, 2, 1)
+        h = sigmoid(gate + 0.5) * h + sigmoid(-gate - 0.5) * np.tanh(new)
+        expected.append(h)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found[1], h, rtol=1e-4, atol=1e-6)
+
+
+def test_a_cell_attends_to_its_last_outputs():
+    class Sum(tf.nn.rnn_cell.RNNCell):
+        """Adds the inputs to its state."""
+
+        state_size = output_size = UNITS
+
+        def call(self, inputs, state):
+            return inputs + state, inputs + state
+
+    shapes = {
+        'kernel': [SIZE + 2, UNITS],
+        'bias': [UNITS],
+        'attention/attn_w': [1, 1, 2, 4],
+        'attention/attn_v': [4],
+        'attention/kernel': [UNITS, 4],
+        'attention/bias': [4],
+        'attn_output_projection/kernel': [UNITS + 2, 2],
+        'attn_output_projection/bias': [2],
+    }
+    values = {name: RANDOM.normal(size=shape) for name, shape in shapes.items()}
+    w = [values[name].squeeze() for name in shapes]
+    with tf.Graph().as_default():
+        cell = rnn.AttentionCellWrapper(Sum(), 3, attn_size=2, attn_vec_size=4, input_size=UNITS)
+        outputs, state = tf.nn.dynamic_rnn(cell, tf.constant(X), dtype=tf.float32, time_major=True)
+        found = evaluate([outputs, *state], **{f'rnn/attention_cell_wrapper/{name}': value for name, value in values.items()})
+    h, attention, memory, expected = np.zeros([BATCH, UNITS]), np.zeros([BATCH, 2]), np.zeros([BATCH, 3, 2]), []
+    for x in X:
+        h = h + np.concatenate([x, attention], 1) @ w[0] + w[1]
+        scores = np.exp(np.tanh(memory @ w[2] + (h @ w[4] + w[5])[:, None]) @ w[3])
+        attention = np.einsum('bt,bts->bs', scores / scores.sum(1, keepdims=True), memory)
+        expected.append(np.concatenate([h, attention], 1) @ w[6] + w[7])
+        memory = np.concatenate([memory[:, 1:], expected[-1][:, None]], 1)
+    for value, other in zip(found, (expected, h, attention, memory.reshape(BATCH, -1))):
+        np.testing.assert_allclose(value, other, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match='use state_is_tuple=True'):
+        rnn.AttentionCellWrapper(Sum(), 3, state_is_tuple=False)
+
+
 def test_states_are_of_one_class_in_all_modules():
     api = importlib.import_module('tensorflow._api.v2.compat.v1.nn.rnn_cell')
     for module in (tf.nn.rnn_cell, api, rnn_cell, rnn_cell_impl, rnn):

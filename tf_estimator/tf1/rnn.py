@@ -1,5 +1,6 @@
 """tf.contrib.rnn: the cells and functions that tf.nn lacks, with the variables' names of TensorFlow 1."""
 
+import contextlib
 import sys
 
 import tensorflow.compat.v1 as tf
@@ -69,7 +70,6 @@ class LSTMBlockCell(_LSTM):
         return found.h, LSTMStateTuple(found.cs, found.h)
 
 
-@tf.RegisterGradient('LSTMBlockCell')
 def _lstm_gradient(op, *gradients):
     """TensorFlow 2 has an op for it, but does not call it."""
     x, cs_prev, h_prev, w, wci, wcf, wco, b = op.inputs
@@ -83,6 +83,10 @@ def _lstm_gradient(op, *gradients):
     of_x, of_h = tf.split(tf.matmul(gates, w, transpose_b=True), [tf.shape(x)[1], tf.shape(h_prev)[1]], 1)
     of_w = tf.matmul(tf.concat([x, h_prev], 1), gates, transpose_a=True)
     return of_x, of_cs, of_h, of_w, *of_peepholes, tf.reduce_sum(gates, 0)
+
+
+with contextlib.suppress(KeyError):  # A program has registered its own.
+    tf.RegisterGradient('LSTMBlockCell')(_lstm_gradient)
 
 
 class CudnnCompatibleLSTMCell(LSTMBlockCell):
@@ -318,6 +322,24 @@ def linear(args, output_size, bias, bias_initializer=None, kernel_initializer=No
     return product + tf.get_variable('bias', shape[1:], joined.dtype, bias_initializer or tf.zeros_initializer())
 
 
+class UGRNNCell(tf.nn.rnn_cell.RNNCell):
+    """A cell with one gate. (J. Collins, J. Sohl-Dickstein, D. Sussillo: Capacity and Trainability in RNNs, 2017.)"""
+
+    def __init__(self, num_units, initializer=None, forget_bias=1.0, activation=tf.tanh, reuse=None):
+        super().__init__(_reuse=reuse)
+        self._num_units, self._initializer = num_units, initializer
+        self._forget_bias, self._activation = forget_bias, activation
+
+    state_size = output_size = property(lambda self: self._num_units)
+
+    def call(self, inputs, state):
+        product = linear([inputs, state], 2 * self._num_units, True, kernel_initializer=self._initializer)
+        gate, new = tf.split(product, 2, 1)
+        kept = tf.sigmoid(gate + self._forget_bias)
+        state = kept * state + (1 - kept) * self._activation(new)
+        return state, state
+
+
 class _Wrapper(tf.nn.rnn_cell.RNNCell):
     def __init__(self, cell, reuse=None):
         super().__init__(_reuse=reuse)
@@ -357,6 +379,42 @@ class OutputProjectionWrapper(_Wrapper):
     def call(self, inputs, state):
         outputs, state = self._cell(inputs, state)
         return self._activation(linear(outputs, self._size, True)), state
+
+
+class AttentionCellWrapper(_Wrapper):
+    """A cell that attends to its last outputs. (J. Cheng, L. Dong, M. Lapata: LSTM-Networks for Machine Reading, 2016.)
+
+    Args:
+      attn_length: how many outputs.
+      attn_size: of an output; by default that of the cell's.
+      attn_vec_size: of the keys; by default attn_size.
+      input_size: of the cell's inputs; by default that of its own.
+    """
+
+    def __init__(self, cell, attn_length, attn_size=None, attn_vec_size=None, input_size=None, state_is_tuple=True, reuse=None):
+        super().__init__(cell, reuse)
+        if not state_is_tuple:
+            raise ValueError('the state of an AttentionCellWrapper must be a tuple: use state_is_tuple=True')
+        self._length, self._size, self._input_size = attn_length, attn_size or cell.output_size, input_size
+        self._keys_size = attn_vec_size or self._size
+
+    output_size = property(lambda self: self._size)
+    state_size = property(lambda self: (self._cell.state_size, self._size, self._size * self._length))
+
+    def call(self, inputs, state):
+        state, attention, memory = state
+        size = self._input_size or tf.compat.dimension_value(inputs.shape[1])
+        outputs, state = self._cell(linear([inputs, attention], size, True), state)
+        with tf.variable_scope('attention'):
+            values = tf.reshape(memory, [-1, self._length, self._size])
+            keys = tf.tensordot(values, tf.get_variable('attn_w', [1, 1, self._size, self._keys_size])[0, 0], 1)
+            scores = tf.get_variable('attn_v', [self._keys_size]) * tf.tanh(
+                keys + linear(state, self._keys_size, True)[:, None]
+            )
+            attention = tf.reduce_sum(tf.nn.softmax(tf.reduce_sum(scores, 2))[:, :, None] * values, 1)
+        with tf.variable_scope('attn_output_projection'):
+            outputs = linear([outputs, attention], self._size, True)
+        return outputs, (state, attention, tf.concat([memory[:, self._size :], outputs], 1))
 
 
 def stack_bidirectional_dynamic_rnn(
