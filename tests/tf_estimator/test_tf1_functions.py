@@ -8,7 +8,7 @@ import struct
 import types
 
 import tf_estimator  # noqa: F401 - before TensorFlow
-from tf_estimator.tf1 import data, estimator, image, layers, lookup, mnist, opt, predictor
+from tf_estimator.tf1 import buckets, data, estimator, image, layers, lookup, mnist, opt, predictor
 from tf_estimator.tf1.feature_column import sequence_input_layer
 from tf_estimator.tf1.hparam import HParams
 from tf_estimator.tf1.modules import Package
@@ -279,6 +279,37 @@ def test_several_heads_are_one_whose_loss_is_the_weighted_sum_of_theirs():
         assert run(spec.loss, spec.train_op)[0] == pytest.approx(2 * np.log(3) + (4 - 1) ** 2)
         of_each = [loss for loss in tf.losses.get_losses() if loss.shape.rank == 0]
         assert run(of_each)[0] == pytest.approx([np.log(3), (4 - 1) ** 2])
+
+
+@pytest.mark.parametrize('keeps_rest', [False, True])
+def test_examples_gather_in_buckets_of_their_lengths(keeps_rest):
+    examples = [1, 5, 2, 3, 9, 4, 1, 7]  # Of as many numbers; 9 is left out.
+    with tf.Graph().as_default(), tf.Session() as session:
+        n = tf.train.input_producer(tf.constant(examples), num_epochs=1, shuffle=False).dequeue()
+        lengths, batch = buckets.bucket_by_sequence_length(
+            n,
+            {'x': tf.fill([n], n)},
+            2,
+            [3, 5],
+            dynamic_pad=True,
+            allow_smaller_final_batch=keeps_rest,
+            keep_input=n < 9,
+        )
+        assert batch['x'].shape.as_list() == [None if keeps_rest else 2, None]
+        session.run(tf.local_variables_initializer())
+        coordinator, found = tf.train.Coordinator(), []
+        threads = tf.train.start_queue_runners(session, coordinator)
+        with pytest.raises(tf.errors.OutOfRangeError):
+            while True:
+                found.append([values.tolist() for values in session.run([lengths, batch['x']])])
+        coordinator.request_stop()
+        coordinator.join(threads)
+    full = [[[1, 2], [[1, 0], [2, 2]]], [[3, 4], [[3, 3, 3, 0], [4] * 4]], [[5, 7], [[5] * 5 + [0] * 2, [7] * 7]]]
+    assert sorted(found) == sorted(full + [[[1], [[1]]]] * keeps_rest)
+    with pytest.raises(ValueError, match='bucket_boundaries must increase'):
+        buckets.bucket_by_sequence_length(1, [], 2, [3, 3])
+    with pytest.raises(ValueError, match='2 buckets need as many batch sizes and capacities, not 1, 2'):
+        buckets.bucket([], 0, [2], 2)
 
 
 def test_images_are_moved_by_pixels_and_turned_counterclockwise():

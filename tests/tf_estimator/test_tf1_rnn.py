@@ -154,6 +154,21 @@ def test_a_cell_of_architecture_search_is_that_of_its_paper():
         np.testing.assert_allclose(value, expected, rtol=1e-3, atol=1e-5)
 
 
+def test_a_cell_adds_what_it_forgets():
+    shapes = {'W_0': [SIZE + 2, 9], 'B': [9], 'W_F_diag': [3], 'W_O_diag': [3], 'W_P_0': [3, 2]}
+    shapes = {f'coupled_input_forget_gate_lstm_cell__{name}': shape for name, shape in shapes.items()}
+    make = lambda: rnn.CoupledInputForgetGateLSTMCell(3, True, num_proj=2, proj_clip=0.5, forget_bias=0.25)  # noqa: E731
+    x, (c, m), (kernel, bias, of_forget, of_output, projection), found = stepped(make, SIZE, (3, 2), **shapes)
+    new, forget, output = np.split(np.concatenate([x, m], 1) @ kernel + bias, 3, 1)
+    kept = sigmoid(forget + 0.25 + of_forget * c)
+    c = kept * c + (1 - kept) * np.tanh(new)
+    m = ((sigmoid(output + of_output * c) * np.tanh(c)) @ projection).clip(-0.5, 0.5)
+    for value, expected in zip(found, (m, c, m)):
+        np.testing.assert_allclose(value, expected, rtol=1e-3, atol=1e-5)
+    with pytest.raises(ValueError, match='needs state_is_tuple=True and no shards'):
+        rnn.CoupledInputForgetGateLSTMCell(3, num_unit_shards=2)
+
+
 @pytest.mark.parametrize('size', [None, 4])
 def test_groups_of_an_lstm_read_their_parts(size):
     groups, units = 2, 2 * UNITS
@@ -288,17 +303,23 @@ def test_wrappers_project_with_the_variables_of_tensorflow_1():
         np.testing.assert_allclose(value, sigmoid(h @ kernel_out + bias_out), rtol=1e-4, atol=1e-6)
 
 
-def test_bidirectional_layers_are_stacked_with_their_outputs_joined():
+@pytest.mark.parametrize('is_list', [False, True])
+def test_bidirectional_layers_are_stacked_with_their_outputs_joined(is_list):
     with tf.Graph().as_default():
         cells = [[rnn.LSTMBlockCell(UNITS) for _ in range(2)] for _ in range(2)]
-        outputs, forward, backward = rnn.stack_bidirectional_dynamic_rnn(
-            *cells, tf.constant(X), dtype=tf.float32, time_major=True
-        )
+        if is_list:
+            outputs, forward, backward = rnn.stack_bidirectional_rnn(*cells, tf.unstack(tf.constant(X)), dtype=tf.float32)
+            outputs = tf.stack(outputs)
+        else:
+            outputs, forward, backward = rnn.stack_bidirectional_dynamic_rnn(
+                *cells, tf.constant(X), dtype=tf.float32, time_major=True
+            )
         with pytest.raises(ValueError, match='should have the same depth, not 2 and 1'):
             rnn.stack_bidirectional_dynamic_rnn(cells[0], cells[1][:1], tf.constant(X), dtype=tf.float32)
         names = [variable.op.name for variable in tf.global_variables()]
     assert outputs.shape.as_list() == [LENGTH, BATCH, 2 * UNITS] and len(forward) == len(backward) == 2
-    places = [f'stack_bidirectional_rnn/cell_{i}/bidirectional_rnn/{way}/lstm_cell' for i in (0, 1) for way in ('fw', 'bw')]
+    inner = '' if is_list else 'bidirectional_rnn/'
+    places = [f'stack_bidirectional_rnn/cell_{i}/{inner}{way}/lstm_cell' for i in (0, 1) for way in ('fw', 'bw')]
     assert names == [f'{place}/{name}' for place in places for name in ('kernel', 'bias')]
 
 

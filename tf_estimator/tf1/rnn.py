@@ -223,6 +223,50 @@ class LayerNormBasicLSTMCell(_LSTM):
         return h, LSTMStateTuple(c, h)
 
 
+class CoupledInputForgetGateLSTMCell(_LSTM):
+    """An LSTM that adds what it forgets. (K. Greff et al.: LSTM: A Search Space Odyssey, 2015.)
+
+    Like TensorFlow 1, it ignores the initializer: kernels start as others of their scope.
+    """
+
+    def __init__(
+        self,
+        num_units,
+        use_peepholes=False,
+        initializer=None,
+        num_proj=None,
+        proj_clip=None,
+        num_unit_shards=1,
+        num_proj_shards=1,
+        forget_bias=1.0,
+        state_is_tuple=True,
+        activation=tf.tanh,
+        reuse=None,
+    ):
+        super().__init__(num_units, reuse, num_proj=num_proj)
+        if not (state_is_tuple and num_unit_shards == num_proj_shards == 1):
+            raise ValueError('a CoupledInputForgetGateLSTMCell needs state_is_tuple=True and no shards')
+        self._has_peepholes, self._clip = use_peepholes, proj_clip
+        self._forget_bias, self._activation = forget_bias, activation
+
+    def _variables(self, input_size):
+        width = 3 * self._num_units
+        shapes = {'W_0': ([input_size + self.output_size, width], None), 'B': ([width], tf.zeros_initializer())}
+        shapes |= {f'W_{gate}_diag': ([self._num_units], None) for gate in 'FO' if self._has_peepholes}
+        return shapes | ({'W_P_0': ([self._num_units, self._projected], None)} if self._projected else {})
+
+    def call(self, inputs, state):
+        c, m = state
+        new, f, o = tf.split(tf.matmul(tf.concat([inputs, m], 1), self._made['W_0']) + self._made['B'], 3, 1)
+        kept = tf.sigmoid(f + self._forget_bias + self._made.get('W_F_diag', 0) * c)
+        c = kept * c + (1 - kept) * self._activation(new)
+        m = tf.sigmoid(o + self._made.get('W_O_diag', 0) * c) * self._activation(c)
+        if self._projected:
+            m = tf.matmul(m, self._made['W_P_0'])
+            m = m if self._clip is None else tf.clip_by_value(m, -self._clip, self._clip)
+        return m, LSTMStateTuple(c, m)
+
+
 class NASCell(_LSTM):
     """A cell that was found by a search. (B. Zoph, Q. Le: Neural Architecture Search with Reinforcement Learning, 2017.)"""
 
@@ -431,25 +475,44 @@ def stack_bidirectional_dynamic_rnn(
     swap_memory=False,
 ):
     """Returns the outputs of the last of several bidirectional layers, joined; and the tuples of states of both directions."""
+
+    def layer(forward, backward, inputs, state_fw, state_bw):
+        outputs, states = tf.nn.bidirectional_dynamic_rnn(
+            forward, backward, inputs, sequence_length, state_fw, state_bw, dtype, parallel_iterations, swap_memory, time_major
+        )
+        return tf.concat(outputs, 2), *states
+
+    return _stacked(layer, cells_fw, cells_bw, inputs, initial_states_fw, initial_states_bw, scope)
+
+
+def stack_bidirectional_rnn(
+    cells_fw,
+    cells_bw,
+    inputs,
+    initial_states_fw=None,
+    initial_states_bw=None,
+    dtype=None,
+    sequence_length=None,
+    scope=None,
+):
+    """Like stack_bidirectional_dynamic_rnn, for a list of inputs [batch, size]."""
+
+    def layer(forward, backward, inputs, state_fw, state_bw):
+        scope = tf.get_variable_scope()  # Without a name of its own, unlike the dynamic function.
+        return tf.nn.static_bidirectional_rnn(forward, backward, inputs, state_fw, state_bw, dtype, sequence_length, scope)
+
+    return _stacked(layer, cells_fw, cells_bw, inputs, initial_states_fw, initial_states_bw, scope)
+
+
+def _stacked(layer, cells_fw, cells_bw, inputs, initial_states_fw, initial_states_bw, scope):
     if len(cells_fw) != len(cells_bw):
         raise ValueError(f'Forward and Backward cells should have the same depth, not {len(cells_fw)} and {len(cells_bw)}')
-    states_fw, states_bw = [], []
+    none = [None] * len(cells_fw)
+    layers = zip(cells_fw, cells_bw, initial_states_fw or none, initial_states_bw or none)
+    states = []
     with tf.variable_scope(scope or 'stack_bidirectional_rnn'):
-        for i, (forward, backward) in enumerate(zip(cells_fw, cells_bw)):
+        for i, (forward, backward, state_fw, state_bw) in enumerate(layers):
             with tf.variable_scope(f'cell_{i}'):
-                outputs, (state_fw, state_bw) = tf.nn.bidirectional_dynamic_rnn(
-                    forward,
-                    backward,
-                    inputs,
-                    sequence_length,
-                    initial_states_fw and initial_states_fw[i],
-                    initial_states_bw and initial_states_bw[i],
-                    dtype,
-                    parallel_iterations,
-                    swap_memory,
-                    time_major,
-                )
-                inputs = tf.concat(outputs, 2)
-            states_fw.append(state_fw)
-            states_bw.append(state_bw)
-    return inputs, tuple(states_fw), tuple(states_bw)
+                inputs, *ends = layer(forward, backward, inputs, state_fw, state_bw)
+            states.append(ends)
+    return inputs, *zip(*states)
