@@ -140,10 +140,15 @@ def test_local_variables_are_named_that_a_step_changes_and_weights_depend_on(mon
         changes = [tf.metrics.mean(net)[1], local('last').assign(net)]
         with tf.variable_scope('', reuse=True, use_resource=is_v2):
             changes.append(local('state').assign(net))
-        sums = local('sums')
+        sums, read, nested = local('sums'), local('read'), local('nested')
         with tf.control_dependencies([*changes, sums.assign_add(tf.gradients(net, [weights])[0])]):
             tf.cond(step % 2 < 1, lambda: weights.assign_sub(sums.read_value() if is_v2 else sums + 0.0), lambda: weights + 0.0)
-        assert carried.reasons(graph) == ['the local variables state, sums, which are in no checkpoint and begin anew']
+
+        def change(i, sums):
+            return i + 1, tf.cond(i < 1, lambda: sums + nested.assign_add([1.0, 1.0]), lambda: sums + read)
+
+        weights.assign_add(tf.while_loop(lambda i, sums: i < 2, change, (0, tf.zeros([2])))[1])
+        assert carried.reasons(graph) == ['the local variables nested, state, sums, which are in no checkpoint and begin anew']
 
 
 def test_random_ops_have_their_distributions(mended):

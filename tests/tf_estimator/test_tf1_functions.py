@@ -8,7 +8,7 @@ import struct
 import types
 
 import tf_estimator  # noqa: F401 - before TensorFlow
-from tf_estimator.tf1 import data, estimator, image, layers, lookup, mnist, opt, predictor
+from tf_estimator.tf1 import buckets, data, estimator, image, layers, lookup, mnist, opt, predictor
 from tf_estimator.tf1.feature_column import sequence_input_layer
 from tf_estimator.tf1.hparam import HParams
 from tf_estimator.tf1.modules import Package
@@ -281,6 +281,37 @@ def test_several_heads_are_one_whose_loss_is_the_weighted_sum_of_theirs():
         assert run(of_each)[0] == pytest.approx([np.log(3), (4 - 1) ** 2])
 
 
+@pytest.mark.parametrize('keeps_rest', [False, True])
+def test_examples_gather_in_buckets_of_their_lengths(keeps_rest):
+    examples = [1, 5, 2, 3, 9, 4, 1, 7]  # Of as many numbers; 9 is left out.
+    with tf.Graph().as_default(), tf.Session() as session:
+        n = tf.train.input_producer(tf.constant(examples), num_epochs=1, shuffle=False).dequeue()
+        lengths, batch = buckets.bucket_by_sequence_length(
+            n,
+            {'x': tf.fill([n], n)},
+            2,
+            [3, 5],
+            dynamic_pad=True,
+            allow_smaller_final_batch=keeps_rest,
+            keep_input=n < 9,
+        )
+        assert batch['x'].shape.as_list() == [None if keeps_rest else 2, None]
+        session.run(tf.local_variables_initializer())
+        coordinator, found = tf.train.Coordinator(), []
+        threads = tf.train.start_queue_runners(session, coordinator)
+        with pytest.raises(tf.errors.OutOfRangeError):
+            while True:
+                found.append([values.tolist() for values in session.run([lengths, batch['x']])])
+        coordinator.request_stop()
+        coordinator.join(threads)
+    full = [[[1, 2], [[1, 0], [2, 2]]], [[3, 4], [[3, 3, 3, 0], [4] * 4]], [[5, 7], [[5] * 5 + [0] * 2, [7] * 7]]]
+    assert sorted(found) == sorted(full + [[[1], [[1]]]] * keeps_rest)
+    with pytest.raises(ValueError, match='bucket_boundaries must increase'):
+        buckets.bucket_by_sequence_length(1, [], 2, [3, 3])
+    with pytest.raises(ValueError, match='2 buckets need as many batch sizes and capacities, not 1, 2'):
+        buckets.bucket([], 0, [2], 2)
+
+
 def test_images_are_moved_by_pixels_and_turned_counterclockwise():
     picture = np.arange(9, dtype=np.float32).reshape(3, 3)
     with tf.Graph().as_default():
@@ -299,6 +330,11 @@ def test_embeddings_feature_columns_and_tables_of_old_have_their_arguments(caplo
         found, values = run(embedded, table)
         assert table.op.name == 'words/embeddings' and tf.model_variables() == [table]
         np.testing.assert_array_equal(found, values[[[1, 0]]])
+        ids = tf.constant([[1, 2, 0], [0, 0, 0]])
+        bags = [layers.bow_encoder(ids, 3, 2, is_sparse, tf.constant_initializer([1, 2, 4, 8, 16, 32])) for is_sparse in (1, 0)]
+        assert tf.model_variables()[1].op.name == 'bow_encoder/embeddings'
+        found = run(*bags)  # An id of 0 counts only if the lookup is not sparse; without others, it is all there is.
+        np.testing.assert_allclose(found, [[[10, 20], [1, 2]], [[7, 14], [1, 2]]])
     kind = layers.sparse_column_with_keys('kind', ['a', 'b'])
     crossed = layers.crossed_column([layers.sparse_column_with_hash_bucket('place', 5), kind], 7)
     assert crossed.keys == ('place', kind) and not caplog.messages

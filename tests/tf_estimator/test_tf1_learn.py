@@ -71,7 +71,10 @@ def test_canned_estimators_take_arrays_and_predict_classes_and_scores(tmp_path):
     np.testing.assert_array_equal(classifier.predict(x[::4], as_iterable=False), [0, 1, 2])
     assert [*classifier.predict_classes(x[::4])] == [0, 1, 2]
     found = learn.SKCompat(classifier).predict(x[::4])
+    assert found.keys() == {'classes', 'logits', 'probabilities'}
     assert found['classes'].tolist() == [0, 1, 2] and found['probabilities'].argmax(1).tolist() == [0, 1, 2]
+    share = classifier.evaluate(x, y, metrics={('share', 'classes'): lambda classes, y: tf.metrics.accuracy(y, classes)})
+    assert share['share'] == 1.0 and learn.SKCompat(classifier).predict(x, outputs=['classes']).keys() == {'classes'}
     chances = np.array([*classifier.predict_proba(x[::4])])
     assert chances.shape == (3, 3) and (chances.argmax(1) == [0, 1, 2]).all()
     serving = tf.estimator.export.build_raw_serving_input_receiver_fn({'': tf.zeros([1, 3])})
@@ -83,8 +86,36 @@ def test_canned_estimators_take_arrays_and_predict_classes_and_scores(tmp_path):
         x, y, steps=1
     )
     assert regressor.evaluate(x, y)['loss'] == pytest.approx((0 + 1 + 4) / 3)  # The mean of squares.
-    assert [learn.SKCompat(regressor).predict(x[:n])['scores'].tolist() for n in (1, 2)] == [[0.0], [0.0, 0.0]]
+    for outputs in (None, ['scores']):
+        predict = learn.SKCompat(regressor).predict
+        assert [predict(x[:n], outputs=outputs)['scores'].tolist() for n in (1, 2)] == [[0.0], [0.0, 0.0]]
     assert [*regressor.predict(x[:2])] == [0.0, 0.0] and regressor.predict_scores(x, as_iterable=False).shape == (12,)
+
+
+def test_canned_estimators_clip_gradients_by_their_norm(tmp_path):
+    x, y = np.array([[1.0], [2.0], [4.0]]), np.array([3.0, 5.0, 9.0])
+    gradients = -2 * np.array([(x[:, 0] * y).mean(), y.mean()])  # Of the weight and the bias, at zeros.
+    columns = [layers.real_valued_column('')]
+    for name, norm, expected in (('clipped', 0.5, -0.5 * gradients / np.linalg.norm(gradients)), ('free', None, -gradients)):
+        optimizer = tf.train.GradientDescentOptimizer(1.0)
+        regressor = learn.LinearRegressor(columns, str(tmp_path / name), optimizer=optimizer, gradient_clip_norm=norm).fit(
+            x, y, steps=1
+        )
+        weights = {name.rpartition('/')[2]: regressor.get_variable_value(name) for name in regressor.get_variable_names()}
+        np.testing.assert_allclose([weights['weights'][0, 0], weights['bias_weights'][0]], expected, rtol=1e-5)
+
+
+def test_columns_of_one_name_are_all_learned(tmp_path):
+    x, y = np.arange(6, dtype=np.float32)[:, None], np.array([1.0, 2.0, 3.0, 10.0, 20.0, 30.0])
+    age = layers.real_valued_column('')
+    buckets = [layers.bucketized_column(age, bounds) for bounds in ([2.5], [0.5, 1.5], [3.5, 4.5])]
+    regressor = learn.LinearRegressor([*buckets, buckets[0]], str(tmp_path), optimizer=tf.train.AdagradOptimizer(3.0))
+    found = regressor.fit(x, y, steps=300).predict(x, as_iterable=False)
+    np.testing.assert_allclose(found, y, atol=0.5)  # Each bucket has a weight of its own.
+    columns = [layers.embedding_column(layers.sparse_column_with_integerized_feature('', 6), size) for size in (2, 3)]
+    network = learn.DNNRegressor([4], columns, str(tmp_path / 'b')).fit(x.astype(np.int64), y, steps=1)
+    shapes = [network.get_variable_value(n).shape for n in network.get_variable_names() if n.endswith('embedding_weights')]
+    assert sorted(shapes) == [(6, 2), (6, 3)]
 
 
 def test_a_configuration_has_masters_and_the_sessions_settings(monkeypatch):

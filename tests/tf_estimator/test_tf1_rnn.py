@@ -154,6 +154,21 @@ def test_a_cell_of_architecture_search_is_that_of_its_paper():
         np.testing.assert_allclose(value, expected, rtol=1e-3, atol=1e-5)
 
 
+def test_a_cell_adds_what_it_forgets():
+    shapes = {'W_0': [SIZE + 2, 9], 'B': [9], 'W_F_diag': [3], 'W_O_diag': [3], 'W_P_0': [3, 2]}
+    shapes = {f'coupled_input_forget_gate_lstm_cell__{name}': shape for name, shape in shapes.items()}
+    make = lambda: rnn.CoupledInputForgetGateLSTMCell(3, True, num_proj=2, proj_clip=0.5, forget_bias=0.25)  # noqa: E731
+    x, (c, m), (kernel, bias, of_forget, of_output, projection), found = stepped(make, SIZE, (3, 2), **shapes)
+    new, forget, output = np.split(np.concatenate([x, m], 1) @ kernel + bias, 3, 1)
+    kept = sigmoid(forget + 0.25 + of_forget * c)
+    c = kept * c + (1 - kept) * np.tanh(new)
+    m = ((sigmoid(output + of_output * c) * np.tanh(c)) @ projection).clip(-0.5, 0.5)
+    for value, expected in zip(found, (m, c, m)):
+        np.testing.assert_allclose(value, expected, rtol=1e-3, atol=1e-5)
+    with pytest.raises(ValueError, match='needs state_is_tuple=True and no shards'):
+        rnn.CoupledInputForgetGateLSTMCell(3, num_unit_shards=2)
+
+
 @pytest.mark.parametrize('size', [None, 4])
 def test_groups_of_an_lstm_read_their_parts(size):
     groups, units = 2, 2 * UNITS
@@ -203,6 +218,59 @@ def test_block_cells_are_grus_with_the_variables_of_tensorflow_1(cell, names):
         cell()
 
 
+def test_a_cell_with_one_gate_is_that_of_its_paper():
+    kernel, bias = KERNEL[:, : 2 * UNITS], BIAS[: 2 * UNITS]
+    with tf.Graph().as_default():
+        cell = rnn.UGRNNCell(UNITS, forget_bias=0.5)
+        outputs, state = tf.nn.dynamic_rnn(cell, tf.constant(X), dtype=tf.float32, time_major=True)
+        found = evaluate([outputs, state], **{'rnn/ugrnn_cell/kernel': kernel, 'rnn/ugrnn_cell/bias': bias})
+    h, expected = np.zeros([BATCH, UNITS]), []
+    for x in X:
+        gate, new = np.split(np.concatenate([x, h], 1) @ kernel + bias, 2, 1)
+        h = sigmoid(gate + 0.5) * h + sigmoid(-gate - 0.5) * np.tanh(new)
+        expected.append(h)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found[1], h, rtol=1e-4, atol=1e-6)
+
+
+def test_a_cell_attends_to_its_last_outputs():
+    class Sum(tf.nn.rnn_cell.RNNCell):
+        """Adds the inputs to its state."""
+
+        state_size = output_size = UNITS
+
+        def call(self, inputs, state):
+            return inputs + state, inputs + state
+
+    shapes = {
+        'kernel': [SIZE + 2, UNITS],
+        'bias': [UNITS],
+        'attention/attn_w': [1, 1, 2, 4],
+        'attention/attn_v': [4],
+        'attention/kernel': [UNITS, 4],
+        'attention/bias': [4],
+        'attn_output_projection/kernel': [UNITS + 2, 2],
+        'attn_output_projection/bias': [2],
+    }
+    values = {name: RANDOM.normal(size=shape) for name, shape in shapes.items()}
+    w = [values[name].squeeze() for name in shapes]
+    with tf.Graph().as_default():
+        cell = rnn.AttentionCellWrapper(Sum(), 3, attn_size=2, attn_vec_size=4, input_size=UNITS)
+        outputs, state = tf.nn.dynamic_rnn(cell, tf.constant(X), dtype=tf.float32, time_major=True)
+        found = evaluate([outputs, *state], **{f'rnn/attention_cell_wrapper/{name}': value for name, value in values.items()})
+    h, attention, memory, expected = np.zeros([BATCH, UNITS]), np.zeros([BATCH, 2]), np.zeros([BATCH, 3, 2]), []
+    for x in X:
+        h = h + np.concatenate([x, attention], 1) @ w[0] + w[1]
+        scores = np.exp(np.tanh(memory @ w[2] + (h @ w[4] + w[5])[:, None]) @ w[3])
+        attention = np.einsum('bt,bts->bs', scores / scores.sum(1, keepdims=True), memory)
+        expected.append(np.concatenate([h, attention], 1) @ w[6] + w[7])
+        memory = np.concatenate([memory[:, 1:], expected[-1][:, None]], 1)
+    for value, other in zip(found, (expected, h, attention, memory.reshape(BATCH, -1))):
+        np.testing.assert_allclose(value, other, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match='use state_is_tuple=True'):
+        rnn.AttentionCellWrapper(Sum(), 3, state_is_tuple=False)
+
+
 def test_states_are_of_one_class_in_all_modules():
     api = importlib.import_module('tensorflow._api.v2.compat.v1.nn.rnn_cell')
     for module in (tf.nn.rnn_cell, api, rnn_cell, rnn_cell_impl, rnn):
@@ -235,17 +303,23 @@ def test_wrappers_project_with_the_variables_of_tensorflow_1():
         np.testing.assert_allclose(value, sigmoid(h @ kernel_out + bias_out), rtol=1e-4, atol=1e-6)
 
 
-def test_bidirectional_layers_are_stacked_with_their_outputs_joined():
+@pytest.mark.parametrize('is_list', [False, True])
+def test_bidirectional_layers_are_stacked_with_their_outputs_joined(is_list):
     with tf.Graph().as_default():
         cells = [[rnn.LSTMBlockCell(UNITS) for _ in range(2)] for _ in range(2)]
-        outputs, forward, backward = rnn.stack_bidirectional_dynamic_rnn(
-            *cells, tf.constant(X), dtype=tf.float32, time_major=True
-        )
+        if is_list:
+            outputs, forward, backward = rnn.stack_bidirectional_rnn(*cells, tf.unstack(tf.constant(X)), dtype=tf.float32)
+            outputs = tf.stack(outputs)
+        else:
+            outputs, forward, backward = rnn.stack_bidirectional_dynamic_rnn(
+                *cells, tf.constant(X), dtype=tf.float32, time_major=True
+            )
         with pytest.raises(ValueError, match='should have the same depth, not 2 and 1'):
             rnn.stack_bidirectional_dynamic_rnn(cells[0], cells[1][:1], tf.constant(X), dtype=tf.float32)
         names = [variable.op.name for variable in tf.global_variables()]
     assert outputs.shape.as_list() == [LENGTH, BATCH, 2 * UNITS] and len(forward) == len(backward) == 2
-    places = [f'stack_bidirectional_rnn/cell_{i}/bidirectional_rnn/{way}/lstm_cell' for i in (0, 1) for way in ('fw', 'bw')]
+    inner = '' if is_list else 'bidirectional_rnn/'
+    places = [f'stack_bidirectional_rnn/cell_{i}/{inner}{way}/lstm_cell' for i in (0, 1) for way in ('fw', 'bw')]
     assert names == [f'{place}/{name}' for place in places for name in ('kernel', 'bias')]
 
 

@@ -1,11 +1,12 @@
 """Local variables that carry something from step to step, such as the state of an RNN, which no checkpoint has."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 _PASSES = ('Enter', 'RefEnter', 'RefSwitch', 'Switch')  # To branches and loops of TensorFlow 1.
+_CALLS = ('If', 'PartitionedCall', 'StatefulPartitionedCall', 'StatelessIf', 'StatelessWhile', 'While')
 _READS = (
     'Identity',
     'IsVariableInitialized',
@@ -44,10 +45,24 @@ def _variables(graph: tf.Graph) -> list[tf.Variable]:
 
 def _changes(variable: tf.Variable) -> Iterator[tf.Operation]:
     """Yields the ops that change a variable, or may, as branches do, but for its initializer."""
-    waiting = [*variable.op.outputs]
+    return (op for op in _consumers(variable.op.outputs) if op is not variable.initializer)
+
+
+def _consumers(tensors: Iterable[tf.Tensor]) -> Iterator[tf.Operation]:
+    """Yields the ops that take the tensors of a variable, and do not only read it."""
+    waiting = [*tensors]
     while waiting:
-        for op in waiting.pop().consumers():
+        tensor = waiting.pop()
+        for op in tensor.consumers():
             if op.type in _PASSES:
                 waiting += op.outputs
-            elif op.type not in _READS and op is not variable.initializer:
+            elif op.type not in _READS and (op.type not in _CALLS or any(_consumers(_arguments(op, tensor)))):
                 yield op
+
+
+def _arguments(op: tf.Operation, tensor: tf.Tensor) -> Iterator[tf.Tensor]:
+    """Yields what an input of an op is within its functions, whose arguments are the last inputs."""
+    places = [i - len(op.inputs) for i, each in enumerate(op.inputs) if each.name == tensor.name]
+    for attribute in op.node_def.attr.values():
+        if attribute.HasField('func'):
+            yield from (op.graph._get_function(attribute.func.name).graph.inputs[place] for place in places)

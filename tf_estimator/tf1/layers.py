@@ -30,9 +30,35 @@ def embed_sequence(
         raise ValueError(f'Must specify vocab size and embedding dimension when not reusing. Got {vocab_size}, {embed_dim}')
     with tf.variable_scope(scope, 'EmbedSequence', [ids], reuse=reuse):
         shape = [vocab_size, embed_dim] if vocab_size and embed_dim else None
-        collections = [tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.MODEL_VARIABLES]
-        table = tf.get_variable('embeddings', shape, None, initializer, regularizer, trainable, collections)
-        return tf.nn.embedding_lookup(table, ids)
+        return tf.nn.embedding_lookup(_embeddings(shape, initializer, regularizer, trainable), ids)
+
+
+def bow_encoder(
+    ids,
+    vocab_size,
+    embed_dim,
+    sparse_lookup=True,
+    initializer=None,
+    regularizer=None,
+    trainable=True,
+    scope=None,
+    reuse=None,
+):
+    """Returns the mean embeddings of ids, int [batch, length], without 0 if sparse_lookup, as float [batch, embed_dim].
+
+    They are the variable SCOPE/embeddings, [vocab_size, embed_dim]; SCOPE is by default bow_encoder.
+    """
+    with tf.variable_scope(scope, 'bow_encoder', [ids], reuse=reuse):
+        table = _embeddings([vocab_size, embed_dim], initializer, regularizer, trainable)
+        if not sparse_lookup:
+            return tf.reduce_mean(tf.nn.embedding_lookup(table, ids), 1)
+        sparse = ids if isinstance(ids, tf.SparseTensor) else tf.sparse.from_dense(ids)
+        return tf.nn.safe_embedding_lookup_sparse([table], sparse, combiner='mean', default_id=0)
+
+
+def _embeddings(shape, initializer, regularizer, trainable):
+    collections = [tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.MODEL_VARIABLES]
+    return tf.get_variable('embeddings', shape, None, initializer, regularizer, trainable, collections)
 
 
 def real_valued_column(column_name, dimension=1, default_value=None, dtype=tf.float32, normalizer=None):

@@ -1,5 +1,6 @@
 """tf.contrib.rnn: the cells and functions that tf.nn lacks, with the variables' names of TensorFlow 1."""
 
+import contextlib
 import sys
 
 import tensorflow.compat.v1 as tf
@@ -69,7 +70,6 @@ class LSTMBlockCell(_LSTM):
         return found.h, LSTMStateTuple(found.cs, found.h)
 
 
-@tf.RegisterGradient('LSTMBlockCell')
 def _lstm_gradient(op, *gradients):
     """TensorFlow 2 has an op for it, but does not call it."""
     x, cs_prev, h_prev, w, wci, wcf, wco, b = op.inputs
@@ -83,6 +83,10 @@ def _lstm_gradient(op, *gradients):
     of_x, of_h = tf.split(tf.matmul(gates, w, transpose_b=True), [tf.shape(x)[1], tf.shape(h_prev)[1]], 1)
     of_w = tf.matmul(tf.concat([x, h_prev], 1), gates, transpose_a=True)
     return of_x, of_cs, of_h, of_w, *of_peepholes, tf.reduce_sum(gates, 0)
+
+
+with contextlib.suppress(KeyError):  # A program has registered its own.
+    tf.RegisterGradient('LSTMBlockCell')(_lstm_gradient)
 
 
 class CudnnCompatibleLSTMCell(LSTMBlockCell):
@@ -219,6 +223,50 @@ class LayerNormBasicLSTMCell(_LSTM):
         return h, LSTMStateTuple(c, h)
 
 
+class CoupledInputForgetGateLSTMCell(_LSTM):
+    """An LSTM that adds what it forgets. (K. Greff et al.: LSTM: A Search Space Odyssey, 2015.)
+
+    Like TensorFlow 1, it ignores the initializer: kernels start as others of their scope.
+    """
+
+    def __init__(
+        self,
+        num_units,
+        use_peepholes=False,
+        initializer=None,
+        num_proj=None,
+        proj_clip=None,
+        num_unit_shards=1,
+        num_proj_shards=1,
+        forget_bias=1.0,
+        state_is_tuple=True,
+        activation=tf.tanh,
+        reuse=None,
+    ):
+        super().__init__(num_units, reuse, num_proj=num_proj)
+        if not (state_is_tuple and num_unit_shards == num_proj_shards == 1):
+            raise ValueError('a CoupledInputForgetGateLSTMCell needs state_is_tuple=True and no shards')
+        self._has_peepholes, self._clip = use_peepholes, proj_clip
+        self._forget_bias, self._activation = forget_bias, activation
+
+    def _variables(self, input_size):
+        width = 3 * self._num_units
+        shapes = {'W_0': ([input_size + self.output_size, width], None), 'B': ([width], tf.zeros_initializer())}
+        shapes |= {f'W_{gate}_diag': ([self._num_units], None) for gate in 'FO' if self._has_peepholes}
+        return shapes | ({'W_P_0': ([self._num_units, self._projected], None)} if self._projected else {})
+
+    def call(self, inputs, state):
+        c, m = state
+        new, f, o = tf.split(tf.matmul(tf.concat([inputs, m], 1), self._made['W_0']) + self._made['B'], 3, 1)
+        kept = tf.sigmoid(f + self._forget_bias + self._made.get('W_F_diag', 0) * c)
+        c = kept * c + (1 - kept) * self._activation(new)
+        m = tf.sigmoid(o + self._made.get('W_O_diag', 0) * c) * self._activation(c)
+        if self._projected:
+            m = tf.matmul(m, self._made['W_P_0'])
+            m = m if self._clip is None else tf.clip_by_value(m, -self._clip, self._clip)
+        return m, LSTMStateTuple(c, m)
+
+
 class NASCell(_LSTM):
     """A cell that was found by a search. (B. Zoph, Q. Le: Neural Architecture Search with Reinforcement Learning, 2017.)"""
 
@@ -318,6 +366,24 @@ def linear(args, output_size, bias, bias_initializer=None, kernel_initializer=No
     return product + tf.get_variable('bias', shape[1:], joined.dtype, bias_initializer or tf.zeros_initializer())
 
 
+class UGRNNCell(tf.nn.rnn_cell.RNNCell):
+    """A cell with one gate. (J. Collins, J. Sohl-Dickstein, D. Sussillo: Capacity and Trainability in RNNs, 2017.)"""
+
+    def __init__(self, num_units, initializer=None, forget_bias=1.0, activation=tf.tanh, reuse=None):
+        super().__init__(_reuse=reuse)
+        self._num_units, self._initializer = num_units, initializer
+        self._forget_bias, self._activation = forget_bias, activation
+
+    state_size = output_size = property(lambda self: self._num_units)
+
+    def call(self, inputs, state):
+        product = linear([inputs, state], 2 * self._num_units, True, kernel_initializer=self._initializer)
+        gate, new = tf.split(product, 2, 1)
+        kept = tf.sigmoid(gate + self._forget_bias)
+        state = kept * state + (1 - kept) * self._activation(new)
+        return state, state
+
+
 class _Wrapper(tf.nn.rnn_cell.RNNCell):
     def __init__(self, cell, reuse=None):
         super().__init__(_reuse=reuse)
@@ -359,6 +425,42 @@ class OutputProjectionWrapper(_Wrapper):
         return self._activation(linear(outputs, self._size, True)), state
 
 
+class AttentionCellWrapper(_Wrapper):
+    """A cell that attends to its last outputs. (J. Cheng, L. Dong, M. Lapata: LSTM-Networks for Machine Reading, 2016.)
+
+    Args:
+      attn_length: how many outputs.
+      attn_size: of an output; by default that of the cell's.
+      attn_vec_size: of the keys; by default attn_size.
+      input_size: of the cell's inputs; by default that of its own.
+    """
+
+    def __init__(self, cell, attn_length, attn_size=None, attn_vec_size=None, input_size=None, state_is_tuple=True, reuse=None):
+        super().__init__(cell, reuse)
+        if not state_is_tuple:
+            raise ValueError('the state of an AttentionCellWrapper must be a tuple: use state_is_tuple=True')
+        self._length, self._size, self._input_size = attn_length, attn_size or cell.output_size, input_size
+        self._keys_size = attn_vec_size or self._size
+
+    output_size = property(lambda self: self._size)
+    state_size = property(lambda self: (self._cell.state_size, self._size, self._size * self._length))
+
+    def call(self, inputs, state):
+        state, attention, memory = state
+        size = self._input_size or tf.compat.dimension_value(inputs.shape[1])
+        outputs, state = self._cell(linear([inputs, attention], size, True), state)
+        with tf.variable_scope('attention'):
+            values = tf.reshape(memory, [-1, self._length, self._size])
+            keys = tf.tensordot(values, tf.get_variable('attn_w', [1, 1, self._size, self._keys_size])[0, 0], 1)
+            scores = tf.get_variable('attn_v', [self._keys_size]) * tf.tanh(
+                keys + linear(state, self._keys_size, True)[:, None]
+            )
+            attention = tf.reduce_sum(tf.nn.softmax(tf.reduce_sum(scores, 2))[:, :, None] * values, 1)
+        with tf.variable_scope('attn_output_projection'):
+            outputs = linear([outputs, attention], self._size, True)
+        return outputs, (state, attention, tf.concat([memory[:, self._size :], outputs], 1))
+
+
 def stack_bidirectional_dynamic_rnn(
     cells_fw,
     cells_bw,
@@ -373,25 +475,44 @@ def stack_bidirectional_dynamic_rnn(
     swap_memory=False,
 ):
     """Returns the outputs of the last of several bidirectional layers, joined; and the tuples of states of both directions."""
+
+    def layer(forward, backward, inputs, state_fw, state_bw):
+        outputs, states = tf.nn.bidirectional_dynamic_rnn(
+            forward, backward, inputs, sequence_length, state_fw, state_bw, dtype, parallel_iterations, swap_memory, time_major
+        )
+        return tf.concat(outputs, 2), *states
+
+    return _stacked(layer, cells_fw, cells_bw, inputs, initial_states_fw, initial_states_bw, scope)
+
+
+def stack_bidirectional_rnn(
+    cells_fw,
+    cells_bw,
+    inputs,
+    initial_states_fw=None,
+    initial_states_bw=None,
+    dtype=None,
+    sequence_length=None,
+    scope=None,
+):
+    """Like stack_bidirectional_dynamic_rnn, for a list of inputs [batch, size]."""
+
+    def layer(forward, backward, inputs, state_fw, state_bw):
+        scope = tf.get_variable_scope()  # Without a name of its own, unlike the dynamic function.
+        return tf.nn.static_bidirectional_rnn(forward, backward, inputs, state_fw, state_bw, dtype, sequence_length, scope)
+
+    return _stacked(layer, cells_fw, cells_bw, inputs, initial_states_fw, initial_states_bw, scope)
+
+
+def _stacked(layer, cells_fw, cells_bw, inputs, initial_states_fw, initial_states_bw, scope):
     if len(cells_fw) != len(cells_bw):
         raise ValueError(f'Forward and Backward cells should have the same depth, not {len(cells_fw)} and {len(cells_bw)}')
-    states_fw, states_bw = [], []
+    none = [None] * len(cells_fw)
+    layers = zip(cells_fw, cells_bw, initial_states_fw or none, initial_states_bw or none)
+    states = []
     with tf.variable_scope(scope or 'stack_bidirectional_rnn'):
-        for i, (forward, backward) in enumerate(zip(cells_fw, cells_bw)):
+        for i, (forward, backward, state_fw, state_bw) in enumerate(layers):
             with tf.variable_scope(f'cell_{i}'):
-                outputs, (state_fw, state_bw) = tf.nn.bidirectional_dynamic_rnn(
-                    forward,
-                    backward,
-                    inputs,
-                    sequence_length,
-                    initial_states_fw and initial_states_fw[i],
-                    initial_states_bw and initial_states_bw[i],
-                    dtype,
-                    parallel_iterations,
-                    swap_memory,
-                    time_major,
-                )
-                inputs = tf.concat(outputs, 2)
-            states_fw.append(state_fw)
-            states_bw.append(state_bw)
-    return inputs, tuple(states_fw), tuple(states_bw)
+                inputs, *ends = layer(forward, backward, inputs, state_fw, state_bw)
+            states.append(ends)
+    return inputs, *zip(*states)

@@ -83,7 +83,7 @@ _CONTRIB = {
     'tfprof.model_analyzer': f'{_OWN}.tfprof',
     'tfprof.tfprof_logger': f'{_PYTHON}.profiler.tfprof_logger',
     'tpu': f'{_V1}.estimator.tpu {_V1}.tpu {_TPU}',
-    'training': f'{_OWN}.hparam {_SLIM}.training.training {_SLIM}.training.evaluation {_V1}.train',
+    'training': f'{_OWN}.hparam {_OWN}.buckets {_SLIM}.training.training {_SLIM}.training.evaluation {_V1}.train',
     'util': f'{_V1} {_PYTHON}.framework.tensor_util',
 }
 # {module: paths of the modules with its names, in the order in which they are searched}

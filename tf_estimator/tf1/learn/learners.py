@@ -1,12 +1,16 @@
 """Estimators of a model_fn, and canned ones, with the arguments and methods that they had in tf.contrib.learn."""
 
+import contextlib
 import inspect
+import itertools
 from typing import Any
 
+from tf_estimator.tf1.estimator import clip_gradients_by_norm
 from tf_estimator.tf1.learn.evaluation_metrics import metric_fn
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from tensorflow_estimator.python.estimator.canned import optimizers
 
 
 class ModeKeys:
@@ -85,10 +89,6 @@ class _Learner(tf.estimator.Estimator):
         )
         return found if as_iterable else _stack([*found])
 
-    def of_old(self, predictions):
-        """Returns predictions, arrays, with the keys and shapes of old."""
-        return predictions
-
 
 def _input_fn(x, y, input_fn, batch_size, epochs=1, shuffle=False):
     if input_fn is not None:
@@ -96,9 +96,10 @@ def _input_fn(x, y, input_fn, batch_size, epochs=1, shuffle=False):
     if x is None:
         raise ValueError('give an input_fn, or x')
     arrays = {key: _as_floats(values) for key, values in x.items()} if isinstance(x, dict) else _as_floats(x)
-    size = batch_size or len(next(iter(arrays.values())) if isinstance(x, dict) else arrays)
+    count = len(next(iter(arrays.values())) if isinstance(x, dict) else arrays)
+    size = batch_size or count
     labels = y if y is None or isinstance(y, dict) else _as_floats(y)
-    return tf.estimator.inputs.numpy_input_fn(arrays, labels, size, epochs, shuffle, max(1000, 2 * size))
+    return tf.estimator.inputs.numpy_input_fn(arrays, labels, size, epochs, shuffle and size < count, max(1000, 2 * size))
 
 
 def _as_floats(values):
@@ -169,24 +170,52 @@ class SKCompat:
 
     def predict(self, x, batch_size=128, outputs=None):
         """Returns the predictions as arrays: those of canned Estimators by the keys of old, such as classes and scores."""
-        found = _Learner.predict(self._estimator, x, batch_size=batch_size, outputs=outputs, as_iterable=False)
-        return self._estimator.of_old(found)
+        return _Learner.predict(self._estimator, x, batch_size=batch_size, outputs=outputs, as_iterable=False)
+
+
+def _distinct(columns):
+    """Returns each column once; those of one name, which tf.feature_column refuses, with numbers."""
+    found: dict[str, Any] = {}
+    for column in dict.fromkeys(columns):
+        kind, name = type(column), column.name
+        if name in found:
+            name = next(other for i in itertools.count(1) if (other := f'{name}_{i}') not in found)
+            column = type(kind.__name__, (kind,), {'name': name})(*column)
+        found[name] = column
+    return [*found.values()]
+
+
+@contextlib.contextmanager
+def _clipped(norm):
+    """Lets the optimizers of canned Estimators, which may be names or the default, clip gradients unless the norm is None."""
+    former = optimizers.get_optimizer_instance
+    if norm is not None:
+        optimizers.get_optimizer_instance = lambda *args, **options: clip_gradients_by_norm(former(*args, **options), norm)
+    try:
+        yield
+    finally:
+        optimizers.get_optimizer_instance = former
 
 
 class _Canned(_Learner):
-    """An Estimator of tf.estimator with arguments of old, whose features may be one tensor, of the column ''."""
+    """An Estimator of tf.estimator with arguments and predictions of old; its features may be one tensor, of the column ''."""
 
     _key: str  # Of the predictions.
 
-    def __init__(self, *args, **options):
+    def __init__(self, *args, gradient_clip_norm=None, **options):
         renamed = {'weight_column_name': 'weight_column', 'label_keys': 'label_vocabulary'}
         options = {'loss_reduction': tf.losses.Reduction.SUM_OVER_BATCH_SIZE, **options}  # Of old, a batch's loss is its mean.
-        super().__init__(*args, **{renamed.get(name, name): value for name, value in options.items()})
-        if options.get('label_keys'):
-            self._key = 'classes'
+        options = {renamed.get(name, name): value for name, value in options.items()}
+        arguments = inspect.signature(super().__init__).bind(*args, **options).arguments
+        columns = {name: _distinct(value) for name, value in arguments.items() if value and name.endswith('feature_columns')}
+        super().__init__(**arguments | columns)
+        self._clip_norm, self._has_names = gradient_clip_norm, bool(options.get('label_vocabulary'))
 
     def _call_model_fn(self, features, labels, mode, config):
-        return super()._call_model_fn(features if isinstance(features, dict) else {'': features}, labels, mode, config)
+        inputs = features if isinstance(features, dict) else {'': features}
+        with _clipped(self._clip_norm):
+            spec = super()._call_model_fn(inputs, labels, mode, config)
+        return spec._replace(predictions=self._of_old(spec.predictions)) if spec.predictions else spec
 
     def predict(self, x=None, input_fn=None, batch_size=None, outputs=None, as_iterable=True, iterate_batches=False):
         """Like predict_classes or predict_scores unless there are `outputs`."""
@@ -195,19 +224,17 @@ class _Canned(_Learner):
         return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
 
     def _predict_one(self, key, x, input_fn, batch_size, as_iterable):
-        rows = super().predict(x, input_fn, batch_size, [key])
-        found = (row[key][0] if row[key].shape == (1,) else row[key] for row in rows)
+        found = (row[key] for row in super().predict(x, input_fn, batch_size, [key]))
         return found if as_iterable else np.asarray([*found])
 
 
 class _Classifier(_Canned):
-    _key = 'class_ids'
+    _key = 'classes'
 
-    def of_old(self, predictions):
-        if 'classes' in predictions:  # Without names, texts of their numbers.
-            classes = np.squeeze(predictions['classes'], 1)
-            predictions['classes'] = classes.astype(np.int64) if self._key == 'class_ids' else classes
-        return predictions
+    def _of_old(self, predictions):
+        classes = predictions['classes' if self._has_names else 'class_ids']  # Without names, the former are texts of numbers.
+        kept = {key: value for key, value in predictions.items() if 'class' not in key}
+        return {**kept, 'classes': tf.squeeze(classes, 1)}
 
     def predict_classes(self, x=None, input_fn=None, batch_size=None, as_iterable=True):
         return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
@@ -217,11 +244,11 @@ class _Classifier(_Canned):
 
 
 class _Regressor(_Canned):
-    _key = 'predictions'
+    _key = 'scores'
 
-    def of_old(self, predictions):
+    def _of_old(self, predictions):
         scores = predictions['predictions']
-        return {'scores': np.squeeze(scores, 1) if scores.shape[1] == 1 else scores}
+        return {'scores': tf.squeeze(scores, 1) if scores.shape[1] == 1 else scores}
 
     def predict_scores(self, x=None, input_fn=None, batch_size=None, as_iterable=True):
         return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
