@@ -36,10 +36,25 @@ def decode(content: tf.Tensor, num_channels: int) -> tf.Tensor:
         lambda: tf.cond(
             is_plain,
             lambda: tf.cast(tf.io.decode_jpeg(content, num_channels), tf.float32),  # The op also decodes PNG files.
-            lambda: _of_channels(tf.cast(tf.io.decode_image(content, 3, expand_animations=False), tf.float32), num_channels),
+            lambda: _of_channels(tf.cast(_decode_other(content), tf.float32), num_channels),
         ),
     )
     return tf.ensure_shape(image, [None, None, num_channels])
+
+
+def _decode_other(content):
+    """Decodes a GIF or BMP file; of a BMP file with a palette, TensorFlow returns the indices of the colors."""
+    image = tf.io.decode_image(content, 3, expand_animations=False)
+    data = _bytes(content)
+    is_indexed = tf.reduce_all(tf.equal(tf.gather(data, [0, 1, 28, 29]), [ord('B'), ord('M'), 8, 0]))  # 8 bits per pixel.
+
+    def colored():
+        header = tf.reduce_sum(data[14:18] * [1, 1 << 8, 1 << 16, 1 << 24])
+        blue = 14 + header + 4 * tf.cast(image[..., :1], tf.int64)
+        places = tf.concat([blue + 2, blue + 1, blue], -1)
+        return tf.gather(tf.cast(data, tf.uint8), tf.clip_by_value(places, 0, tf.size(data, out_type=tf.int64) - 1))
+
+    return tf.cond(is_indexed, colored, lambda: image)
 
 
 def _on_white(image, num_channels):

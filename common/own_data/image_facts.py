@@ -32,8 +32,6 @@ def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any]
     sizes, modes = zip(*(_open(image, name, source) for image in images))
     size = given.get('size') or _find_size(name, sizes, source)
     channels = _find_channels(name, formats, modes, given.get('channels'), source)
-    if any(kind == BMP and mode in (*_GRAY, 'P') for kind, mode in zip(formats, modes)):
-        raise RunError(f'{source}: the image {name} is a BMP file, gray or with a palette, which cannot be decoded: use PNG')
     return {'size': size, 'channels': channels, 'is_raw': False}
 
 

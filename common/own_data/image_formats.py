@@ -13,6 +13,7 @@ _MARKS = {
 }
 _BRANDS = {b'avif': 'AVIF', b'avis': 'AVIF', b'heic': 'HEIC', b'heix': 'HEIC', b'mif1': 'HEIC', b'msf1': 'HEIC'}
 _BMP_HEADERS = (12, 16, 40, 52, 56, 64, 108, 124)  # Sizes of the second header, one per version of the format.
+_FEW_BITS = tuple(bits.to_bytes(2, 'little') for bits in (1, 4, 8, 16))  # Per pixel, of which TensorFlow makes no colors.
 
 
 def format_of(content: bytes) -> str:
@@ -24,7 +25,9 @@ def format_of(content: bytes) -> str:
         return 'WebP'
     if content[4:8] == b'ftyp':
         return _BRANDS.get(content[8:12], '')
-    return BMP if _is_bmp(content) else ''
+    if _is_bmp(content):
+        return 'BMP of fewer than 24 bits' if content[28:30] in _FEW_BITS else BMP
+    return ''
 
 
 def is_decoded(content: bytes) -> bool:

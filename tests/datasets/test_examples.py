@@ -147,7 +147,7 @@ def test_images_are_decoded_resized_or_taken_as_pixels_and_others_refused():
         ([picture()[:20]], {}, 'the image a (cannot be read: .*|is not an image of a kind that Pillow reads)'),
         ([picture('gif'), picture()], {'channels': 1}, '1 channels of the image a: GIF and BMP files are decoded to 3 chan'),
         ([picture()], {'channels': 2}, '2 channels of the image a: an image file is decoded to 1 or 3 or 4 channels'),
-        ([picture('bmp')], {}, 'the image a is a BMP file, gray or with a palette, which cannot be decoded: use PNG'),
+        ([picture('bmp')], {}, 'the image a is a file of BMP of fewer than 24 bits, which TensorFlow does not decode'),
         ([picture(), picture(size=(5, 5))], {}, 'the images a are of different sizes, or not square: give a "size" in the'),
         ([bytes(9), bytes(8)], {'size': 3}, 'the images a are of 8 to 9 bytes, neither JPEG, PNG, GIF nor BMP: give their'),
     ):

@@ -22,7 +22,8 @@ def saved(kind, mode='RGB'):
         (saved('png'), 'PNG'),
         (saved('gif'), 'GIF'),
         (saved('bmp'), 'BMP'),
-        (saved('bmp', 'P'), 'BMP'),
+        (saved('bmp', 'P'), 'BMP of fewer than 24 bits'),
+        (saved('bmp', '1'), 'BMP of fewer than 24 bits'),
         (b'BM' + struct.pack('<IHHI', 0, 0, 0, 26) + struct.pack('<I', 12) + bytes(8), 'BMP'),  # Of OS/2, without a size.
         (saved('webp'), 'WebP'),
         (saved('tiff'), 'TIFF'),

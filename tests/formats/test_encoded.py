@@ -37,6 +37,8 @@ def test_files_are_decoded_on_white_and_later_frames_left_out(session, channels)
         ('png', Image.new('LA', (4, 3), (50, 0)), {}, 0),
         ('jpeg', smooth(), {'quality': 95}, 8),  # TensorFlow's default method is fast, not exact.
         ('bmp', smooth(), {}, 1),
+        ('bmp', smooth('L'), {}, 0),
+        ('bmp', smooth().quantize(9), {}, 1),
         ('gif', frames[0], {'save_all': True, 'append_images': frames[1:]}, 0),
     ):
         file = save(image, kind, **options)
