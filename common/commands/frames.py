@@ -44,7 +44,8 @@ def write(frame: Any, data_dir: str) -> str:
             with files.atomic_path(final) as path:
                 _write(pa, table, path)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        reason = ': '.join(map(str, reversed(error.args)))  # pandas adds which column it is to what Arrow says.
+        is_arrows = isinstance(error, pa.ArrowException)  # To whose text pandas adds which column it is.
+        reason = ': '.join(map(str, reversed(error.args))) if is_arrows else str(error)
         raise UsageError(f'dataset: the table cannot be read: {" ".join(reason.split())}') from None
     except OSError as error:
         raise UsageError(f'data_dir={data_dir}: cannot be written: {error.strerror}') from None

@@ -27,6 +27,7 @@ _SENTINELS = (*(sign * (10**digits - 1) for sign in (-1, 1) for digits in range(
 _FIRST_ROUNDED = 2.0**53  # From here on, different integers may be one float64.
 _FAR = 2  # Ranges of all other numbers.
 _NEARLY_EQUAL = 0.01  # Standard deviations that a range must exceed to be learned from.
+_MOST_OTHERS = 0.75  # Of the rows.
 _THOUSANDS = r'^[+-]?[1-9]\d{0,2}(\.\d{3})+$'  # Of numbers whose decimals follow a comma.
 
 
@@ -105,13 +106,18 @@ class Numbers:
 
     @property
     def outliers(self) -> list[float]:
-        """The smallest or the largest number, or both, beside which all others are nearly equal once they are standardized."""
+        """The smallest or the largest number, or both, beside which most others are nearly equal once they are standardized."""
         least = _NEARLY_EQUAL * self.finish().std
         for begin, end in ((1, 0), (0, 1), (1, 1)):
             others = self._ends[begin : len(self._ends) - end]
-            if len(others) and 0 < others[-1] - others[0] < least:
-                return sorted({*self._ends.tolist()} - {*others.tolist()})
+            far = sorted({*self._ends.tolist()} - {*others.tolist()})
+            if len(others) and 0 < np.ptp(others) < least and all(self._is_far(each, others) for each in far):
+                return far
         return []
+
+    def _is_far(self, value, others):
+        gap = max(others[0] - value, value - others[-1])
+        return gap > _FAR * np.ptp(others) and abs(value - self.moments.mean) > _MOST_OTHERS * gap
 
     def _flush(self):
         if self._pending:

@@ -57,7 +57,7 @@ def check_unread(table: Table, column: Column, max_bad_share: float) -> None:
 def warn_of_extremes(place: str, column: Column) -> None:
     """Warns of numbers or dates far from all others, which may mark missing ones."""
     order = column.reading.order if column.reading else ''
-    why = dict.fromkeys(column.numbers.outliers, 'makes them nearly equal to the model')
+    why = dict.fromkeys(column.numbers.outliers, 'next to it, a model can hardly tell them apart')
     why |= dict.fromkeys(column.numbers.sentinels, 'occurs repeatedly')
     for value, reason in why.items():
         cells = column.profile.values.counts() if order else ()

@@ -19,6 +19,7 @@ import estimator_trainer
 
 _FRAMEWORK = 'estimator_trainer'
 _OWN_PARTS = (f'{_FRAMEWORK}.models', f'{_FRAMEWORK}.datasets')  # Each file is digested by itself, if a run uses it.
+_LIBRARIES = {'site-packages', 'dist-packages'}  # Also those of the user and of the system.
 OF_LIBRARIES = tuple(f'{os.path.abspath(path)}{os.sep}' for path in {*sysconfig.get_paths().values()} if path)
 
 
@@ -35,7 +36,7 @@ def digests(modules: Iterable[Any]) -> dict[str, str | None]:
     pending = [_name_of(module) for module in modules]
     while pending:
         name = pending.pop()
-        if name in found:
+        if name in found or name.partition('.')[0] in sys.stdlib_module_names:
             continue
         path = _path(name)
         found[name] = path and hashlib.sha256(Path(path).read_bytes()).hexdigest()
@@ -54,7 +55,7 @@ def _is_own(name):
     if name.partition('.')[0] in (_FRAMEWORK, tf_estimator.__name__):
         return name.startswith(tuple(f'{part}.' for part in _OWN_PARTS))
     path = _path(name)
-    return bool(path) and not os.path.abspath(path).startswith(OF_LIBRARIES)
+    return bool(path) and not os.path.abspath(path).startswith(OF_LIBRARIES) and not _LIBRARIES.intersection(Path(path).parts)
 
 
 def _path(name):
@@ -62,11 +63,21 @@ def _path(name):
     module = sys.modules.get(name)
     path = vars(module).get('__file__') if isinstance(module, types.ModuleType) else None
     if module is None:
-        with contextlib.suppress(ImportError, AttributeError, KeyError, ValueError):
-            parent = sys.modules[name.rpartition('.')[0]].__path__ if '.' in name else None
-            spec = importlib.machinery.PathFinder.find_spec(name, parent)
-            path = spec and spec.origin
+        spec = _spec(name)
+        path = spec and spec.origin
     return path if path and path.endswith('.py') and os.path.isfile(path) else None
+
+
+def _spec(name):
+    """Returns the spec of a module, none of whose packages need be loaded; None if there is none."""
+    package = name.rpartition('.')[0]
+    with contextlib.suppress(ImportError, AttributeError, KeyError, ValueError):
+        if not package:
+            return importlib.machinery.PathFinder.find_spec(name)
+        of_package = None if package in sys.modules else _spec(package)
+        places = of_package.submodule_search_locations if of_package else sys.modules[package].__path__
+        return importlib.machinery.PathFinder.find_spec(name, places) if places is not None else None
+    return None
 
 
 def _imports(name: str, path: str) -> Iterator[str]:

@@ -51,8 +51,8 @@ def options_of_task(plan: Plan, cluster: ClusterConfig) -> Options:
     if is_evaluator:
         if not has_evaluator and options.schedule == 'train_and_evaluate':
             tf.logging.warning(
-                '%s: its cluster has no evaluator, only its task is one: if the chief does not know of it, both evaluate: '
-                'give the chief --schedule=train.',
+                '%s: the cluster does not list the evaluator that this task is. Unless the chief has --schedule=train, both '
+                'evaluate.',
                 cluster.source,
             )
         return dataclasses.replace(options, schedule='continuous_eval')

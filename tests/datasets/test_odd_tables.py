@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.own_data import date_ops, raw_columns
 from estimator_trainer.common.own_data.cells import facts, missing_numbers, missing_values, to_days
-from estimator_trainer.common.own_data.columns import ColumnProfile, Settings, kind_of
+from estimator_trainer.common.own_data.columns import ColumnProfile, Numbers, Settings, kind_of
 from estimator_trainer.common.own_data.numbers import Style
 from estimator_trainer.common.own_data.tables import open_rows, open_table
 from estimator_trainer.datasets import table as dataset
@@ -174,11 +174,11 @@ def test_row_numbers_that_pandas_writes_to_parquet_are_ignored(prepare):
         (lambda i: -999 if i == 7 else i, ''),
         (
             lambda i: 1e38 if i == 7 else i,
-            'column x: 1e+38 is far from all others, and makes them nearly equal to the model: --hparams=missing=[1e+38] if',
+            'column x: 1e+38 is far from all others, and next to it, a model can hardly tell them apart: --hparams=mis',
         ),
         (lambda i: 2147483647 if i % 2 else 1, ''),
-        (lambda i: 2147483647 if i % 9 == 4 else i % 3, '2147483647 is far from all others, and makes them nearly equal'),
-        (lambda i: {5: -1e30, 3: 1e30}.get(i, i), '-1e+30 is far from all others, and makes them nearly equal'),
+        (lambda i: 2147483647 if i % 9 == 4 else i % 3, '2147483647 is far from all others, and next to it,'),
+        (lambda i: {5: -1e30, 3: 1e30}.get(i, i), '-1e+30 is far from all others, and next to it,'),
         (lambda i: 10.0 ** (i - 20), ''),
         (lambda i: i * 99 - 999 * (i % 2), ''),
         (
@@ -200,6 +200,25 @@ def test_row_numbers_that_pandas_writes_to_parquet_are_ignored(prepare):
 def test_what_may_be_missing_or_codes_causes_a_warning(prepare, function, warning):
     _, log = prepare(column(function))
     assert warning in log and (warning or 'WARNING' not in log)
+
+
+@pytest.mark.parametrize(
+    'values, outliers',
+    [
+        ([0] * 900 + [1] * 50 + [2] * 3 + [5000], []),  # The second smallest is not far from the smallest.
+        ([0] * 50 + [299] * 25 + [300] * 25, []),  # Half of the rows are no outliers.
+        ([0] * 900 + [7298, 7300] * 50, []),
+        ([1, 2, 1000], []),
+        ([1e7 + 0.001 * i for i in range(8)], []),
+        ([0, 1] * 500 + [1e6], [1e6]),
+        ([-1e30, *range(50), 1e30], [-1e30, 1e30]),
+        ([np.exp(i) for i in range(40)], []),
+    ],
+)
+def test_outliers_are_few_and_far_from_numbers_that_they_make_nearly_equal(values, outliers):
+    numbers = Numbers()
+    numbers.update(np.array(values, np.float64), np.zeros(len(values), int))
+    assert numbers.outliers == outliers
 
 
 def test_a_number_that_may_mark_missing_amounts_of_a_target_causes_a_warning(prepare):

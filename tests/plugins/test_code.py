@@ -11,12 +11,14 @@ import estimator_trainer.datasets.mnist as mnist
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A project of four modules: proof_own.model imports proof_own.layers, which imports proof_own.sizes in a function."""
+    """A project: proof_own.model imports proof_own.layers, which in a function imports proof_own.sizes and a package."""
     folder = tmp_path / 'proof_own'
-    folder.mkdir()
+    (folder / 'lazy').mkdir(parents=True)
+    (folder / 'lazy' / '__init__.py').write_text('')
+    (folder / 'lazy' / 'deep.py').write_text('DEPTH = 2\n')
     (folder / '__init__.py').write_text('')
     (folder / 'model.py').write_text('import json\nimport numpy as np\nfrom .layers import dense\n')
-    (folder / 'layers.py').write_text('def dense():\n    from proof_own import sizes\n    return sizes\n')
+    (folder / 'layers.py').write_text('def dense():\n    from proof_own import sizes\n    from .lazy.deep import DEPTH\n')
     (folder / 'sizes.py').write_text('WIDTH = 3\n')
     (folder / 'other.py').write_text('')
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -30,7 +32,8 @@ def test_a_module_counts_with_the_files_of_the_project_that_it_imports(project):
 
     found = code.digests([proof_own.model, mnist])
     own = {name: digest for name, digest in found.items() if name.startswith('proof_own')}
-    files = {'': '__init__', '.layers': 'layers', '.model': 'model', '.sizes': 'sizes'}
+    files = {'': '__init__', '.lazy': 'lazy/__init__', '.lazy.deep': 'lazy/deep', '.layers': 'layers', '.model': 'model'}
+    files['.sizes'] = 'sizes'
     assert own == {
         f'proof_own{name}': hashlib.sha256((project / f'{file}.py').read_bytes()).hexdigest() for name, file in files.items()
     }
@@ -40,6 +43,14 @@ def test_a_module_counts_with_the_files_of_the_project_that_it_imports(project):
     (project / 'sizes.py').write_text('WIDTH = 4\n')
     changed = code.digests([proof_own.model, mnist])
     assert [name for name in found if found[name] != changed[name]] == ['proof_own.sizes']
+
+
+def test_what_counts_does_not_depend_on_what_is_loaded(project):
+    import proof_own.model
+
+    found = code.digests([proof_own.model])
+    proof_own.model.dense()
+    assert 'proof_own.lazy.deep' in sys.modules and code.digests([proof_own.model]) == found
 
 
 def test_an_object_counts_as_the_module_that_defines_it_and_without_a_file_it_has_no_digest():

@@ -151,6 +151,29 @@ def test_local_variables_are_named_that_a_step_changes_and_weights_depend_on(mon
         assert carried.reasons(graph) == ['the local variables nested, state, sums, which are in no checkpoint and begin anew']
 
 
+def test_branches_that_are_chosen_by_number_and_those_of_imported_graphs_are_looked_into(monkeypatch):
+    monkeypatch.setattr(control_flow_util, 'ENABLE_CONTROL_FLOW_V2', True)
+
+    def build():
+        local = [
+            tf.get_variable(
+                name, [], initializer=tf.zeros_initializer(), collections=[tf.GraphKeys.LOCAL_VARIABLES], use_resource=True
+            )
+            for name in ('read', 'changed')
+        ]
+        step, weight = tf.train.get_or_create_global_step(), tf.get_variable('weight', [], use_resource=True)
+        branches = [lambda: local[0].read_value(), lambda: local[1].assign_add(1.0)]
+        weight.assign_add(tf.switch_case(tf.cast(step, tf.int32), branches))
+
+    with tf.Graph().as_default() as graph:
+        build()
+        assert carried.reasons(graph) == ['the local variables changed, which are in no checkpoint and begin anew']
+        meta_graph = tf.train.export_meta_graph()
+    with tf.Graph().as_default() as graph:
+        tf.train.import_meta_graph(meta_graph)
+        assert 'the local variables changed, read, which' in carried.reasons(graph)[0]  # Its functions cannot be read.
+
+
 def test_random_ops_have_their_distributions(mended):
     uniform = draw(lambda: tf.random.uniform([2000], -2.0, 3.0))
     assert -2 <= uniform.min() < -1.99 and 2.99 < uniform.max() < 3

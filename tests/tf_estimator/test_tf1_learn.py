@@ -96,7 +96,11 @@ def test_canned_estimators_clip_gradients_by_their_norm(tmp_path):
     x, y = np.array([[1.0], [2.0], [4.0]]), np.array([3.0, 5.0, 9.0])
     gradients = -2 * np.array([(x[:, 0] * y).mean(), y.mean()])  # Of the weight and the bias, at zeros.
     columns = [layers.real_valued_column('')]
-    for name, norm, expected in (('clipped', 0.5, -0.5 * gradients / np.linalg.norm(gradients)), ('free', None, -gradients)):
+    for name, norm, expected in (
+        ('clipped', 0.5, -0.5 * gradients / np.linalg.norm(gradients)),
+        ('free', None, -gradients),
+        ('off', 0, -gradients),
+    ):
         optimizer = tf.train.GradientDescentOptimizer(1.0)
         regressor = learn.LinearRegressor(columns, str(tmp_path / name), optimizer=optimizer, gradient_clip_norm=norm).fit(
             x, y, steps=1

@@ -165,7 +165,7 @@ def test_a_cell_adds_what_it_forgets():
     m = ((sigmoid(output + of_output * c) * np.tanh(c)) @ projection).clip(-0.5, 0.5)
     for value, expected in zip(found, (m, c, m)):
         np.testing.assert_allclose(value, expected, rtol=1e-3, atol=1e-5)
-    with pytest.raises(ValueError, match='needs state_is_tuple=True and no shards'):
+    with pytest.raises(ValueError, match='needs state_is_tuple=True, no shards and no layer_norm'):
         rnn.CoupledInputForgetGateLSTMCell(3, num_unit_shards=2)
 
 
@@ -316,6 +316,8 @@ def test_bidirectional_layers_are_stacked_with_their_outputs_joined(is_list):
             )
         with pytest.raises(ValueError, match='should have the same depth, not 2 and 1'):
             rnn.stack_bidirectional_dynamic_rnn(cells[0], cells[1][:1], tf.constant(X), dtype=tf.float32)
+        with pytest.raises(ValueError, match='must be lists of states, one per layer'):
+            rnn.stack_bidirectional_dynamic_rnn(*cells, tf.constant(X), [tf.zeros([BATCH, UNITS])], dtype=tf.float32)
         names = [variable.op.name for variable in tf.global_variables()]
     assert outputs.shape.as_list() == [LENGTH, BATCH, 2 * UNITS] and len(forward) == len(backward) == 2
     inner = '' if is_list else 'bidirectional_rnn/'

@@ -6,7 +6,10 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 _PASSES = ('Enter', 'RefEnter', 'RefSwitch', 'Switch')  # To branches and loops of TensorFlow 1.
-_CALLS = ('If', 'PartitionedCall', 'StatefulPartitionedCall', 'StatelessIf', 'StatelessWhile', 'While')
+_CALLS = (
+    *('Case', 'If', 'PartitionedCall', 'StatefulPartitionedCall', 'StatelessCase', 'StatelessIf', 'StatelessWhile'),
+    'While',
+)
 _READS = (
     'Identity',
     'IsVariableInitialized',
@@ -56,13 +59,14 @@ def _consumers(tensors: Iterable[tf.Tensor]) -> Iterator[tf.Operation]:
         for op in tensor.consumers():
             if op.type in _PASSES:
                 waiting += op.outputs
-            elif op.type not in _READS and (op.type not in _CALLS or any(_consumers(_arguments(op, tensor)))):
+            elif op.type not in _READS and (op.type not in _CALLS or _may_change(op, tensor)):
                 yield op
 
 
-def _arguments(op: tf.Operation, tensor: tf.Tensor) -> Iterator[tf.Tensor]:
-    """Yields what an input of an op is within its functions, whose arguments are the last inputs."""
+def _may_change(op: tf.Operation, tensor: tf.Tensor) -> bool:
+    """Whether the functions of an op, whose arguments are its last inputs, may change one: those of imported graphs may."""
     places = [i - len(op.inputs) for i, each in enumerate(op.inputs) if each.name == tensor.name]
-    for attribute in op.node_def.attr.values():
-        if attribute.HasField('func'):
-            yield from (op.graph._get_function(attribute.func.name).graph.inputs[place] for place in places)
+    attributes = op.node_def.attr.values()
+    names = [each.name for found in attributes for each in ([found.func] if found.HasField('func') else found.list.func)]
+    graphs = [getattr(op.graph._get_function(name), 'graph', None) for name in names]
+    return any(graph is None or any(_consumers(graph.inputs[place] for place in places)) for graph in graphs)

@@ -31,7 +31,10 @@ def bucket(
       dynamic_pad: whether examples of different shapes are padded with zeros.
       keep_input: bool scalar, whether the example is used.
     """
-    flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
+    keys = _keys(tensors)
+    if any(isinstance(tensors[key], tf.SparseTensor) for key in keys):
+        raise ValueError('buckets have no SparseTensors: tf.sparse.to_dense makes tensors of them')
+    flat = [tf.convert_to_tensor(tensors[key]) for key in keys]
     has_sizes = isinstance(batch_size, (list, tuple))
     sizes = batch_size if has_sizes else [batch_size] * num_buckets
     capacities = bucket_capacities or [capacity] * num_buckets
@@ -61,7 +64,16 @@ def bucket(
         _run(batches, [arrivals] * num_threads, queues)
         _run(queues[0], departures, [batches])
         which, *found = batches.dequeue()
-    return which, tf.nest.pack_sequence_as(tensors, found)
+    return which, _like(tensors, found)
+
+
+def _keys(tensors):
+    return sorted(tensors) if isinstance(tensors, dict) else range(len(tensors))
+
+
+def _like(tensors, values):
+    """Returns values, in the order of `_keys`, as a dict or list, whatever the tensors are in."""
+    return dict(zip(_keys(tensors), values)) if isinstance(tensors, dict) else values
 
 
 def _run(queue, enqueue_ops, closed):
@@ -97,6 +109,6 @@ def bucket_by_sequence_length(
     which = tf.reduce_sum(tf.cast(length >= [*bucket_boundaries], tf.int32))
     shapes = None if shapes is None else [[], *shapes]
     sizes = (num_threads, capacity, bucket_capacities, shapes)
-    example, count = [length, tensors], len(bucket_boundaries) + 1
-    _, (lengths, batch) = bucket(example, which, batch_size, count, *sizes, *others, **options)
-    return lengths, batch
+    example = [length, *(tensors[key] for key in _keys(tensors))]
+    _, (lengths, *batch) = bucket(example, which, batch_size, len(bucket_boundaries) + 1, *sizes, *others, **options)
+    return lengths, _like(tensors, batch)

@@ -242,10 +242,13 @@ class CoupledInputForgetGateLSTMCell(_LSTM):
         state_is_tuple=True,
         activation=tf.tanh,
         reuse=None,
+        layer_norm=False,
+        norm_gain=1.0,
+        norm_shift=0.0,
     ):
         super().__init__(num_units, reuse, num_proj=num_proj)
-        if not (state_is_tuple and num_unit_shards == num_proj_shards == 1):
-            raise ValueError('a CoupledInputForgetGateLSTMCell needs state_is_tuple=True and no shards')
+        if layer_norm or not (state_is_tuple and num_unit_shards == num_proj_shards == 1):
+            raise ValueError('a CoupledInputForgetGateLSTMCell needs state_is_tuple=True, no shards and no layer_norm')
         self._has_peepholes, self._clip = use_peepholes, proj_clip
         self._forget_bias, self._activation = forget_bias, activation
 
@@ -430,15 +433,17 @@ class AttentionCellWrapper(_Wrapper):
 
     Args:
       attn_length: how many outputs.
-      attn_size: of an output; by default that of the cell's.
+      attn_size: of an output; by default that of the cell.
       attn_vec_size: of the keys; by default attn_size.
-      input_size: of the cell's inputs; by default that of its own.
+      input_size: of the cell's inputs; by default that of the wrapper's.
     """
 
     def __init__(self, cell, attn_length, attn_size=None, attn_vec_size=None, input_size=None, state_is_tuple=True, reuse=None):
         super().__init__(cell, reuse)
         if not state_is_tuple:
             raise ValueError('the state of an AttentionCellWrapper must be a tuple: use state_is_tuple=True')
+        if attn_length <= 0:
+            raise ValueError(f'attn_length should be greater than zero, not {attn_length}')
         self._length, self._size, self._input_size = attn_length, attn_size or cell.output_size, input_size
         self._keys_size = attn_vec_size or self._size
 
@@ -507,8 +512,12 @@ def stack_bidirectional_rnn(
 def _stacked(layer, cells_fw, cells_bw, inputs, initial_states_fw, initial_states_bw, scope):
     if len(cells_fw) != len(cells_bw):
         raise ValueError(f'Forward and Backward cells should have the same depth, not {len(cells_fw)} and {len(cells_bw)}')
-    none = [None] * len(cells_fw)
-    layers = zip(cells_fw, cells_bw, initial_states_fw or none, initial_states_bw or none)
+    if not cells_fw:
+        raise ValueError('Must specify at least one cell of each direction')
+    starts = [[None] * len(cells_fw) if states is None else states for states in (initial_states_fw, initial_states_bw)]
+    if any(not isinstance(states, (list, tuple)) or len(states) != len(cells_fw) for states in starts):
+        raise ValueError('initial_states_fw and initial_states_bw must be lists of states, one per layer')
+    layers = zip(cells_fw, cells_bw, *starts)
     states = []
     with tf.variable_scope(scope or 'stack_bidirectional_rnn'):
         for i, (forward, backward, state_fw, state_bw) in enumerate(layers):

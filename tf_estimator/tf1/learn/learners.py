@@ -1,10 +1,11 @@
 """Estimators of a model_fn, and canned ones, with the arguments and methods that they had in tf.contrib.learn."""
 
-import contextlib
 import inspect
 import itertools
+import threading
 from typing import Any
 
+from tf_estimator.mending import around
 from tf_estimator.tf1.estimator import clip_gradients_by_norm
 from tf_estimator.tf1.learn.evaluation_metrics import metric_fn
 
@@ -175,26 +176,26 @@ class SKCompat:
 
 def _distinct(columns):
     """Returns each column once; those of one name, which tf.feature_column refuses, with numbers."""
-    found: dict[str, Any] = {}
+    columns = [*columns]
+    taken, found = {column.name for column in columns}, {}
     for column in dict.fromkeys(columns):
         kind, name = type(column), column.name
         if name in found:
-            name = next(other for i in itertools.count(1) if (other := f'{name}_{i}') not in found)
+            name = next(other for i in itertools.count(1) if (other := f'{name}_{i}') not in taken)
+            taken.add(name)
             column = type(kind.__name__, (kind,), {'name': name})(*column)
         found[name] = column
     return [*found.values()]
 
 
-@contextlib.contextmanager
-def _clipped(norm):
-    """Lets the optimizers of canned Estimators, which may be names or the default, clip gradients unless the norm is None."""
-    former = optimizers.get_optimizer_instance
-    if norm is not None:
-        optimizers.get_optimizer_instance = lambda *args, **options: clip_gradients_by_norm(former(*args, **options), norm)
-    try:
-        yield
-    finally:
-        optimizers.get_optimizer_instance = former
+_clipping = threading.local()  # Its norm: that of the Estimator whose model_fn this thread calls, if it clips.
+
+
+@around(optimizers, 'get_optimizer_instance')
+def _get_optimizer(former, *args, **options):
+    """Lets the optimizers of canned Estimators, which may be names or the default, clip gradients."""
+    norm = getattr(_clipping, 'norm', None)
+    return clip_gradients_by_norm(former(*args, **options), norm) if norm else former(*args, **options)
 
 
 class _Canned(_Learner):
@@ -209,12 +210,15 @@ class _Canned(_Learner):
         arguments = inspect.signature(super().__init__).bind(*args, **options).arguments
         columns = {name: _distinct(value) for name, value in arguments.items() if value and name.endswith('feature_columns')}
         super().__init__(**arguments | columns)
-        self._clip_norm, self._has_names = gradient_clip_norm, bool(options.get('label_vocabulary'))
+        self._clip_norm, self._has_names = gradient_clip_norm, bool(arguments.get('label_vocabulary'))
 
     def _call_model_fn(self, features, labels, mode, config):
         inputs = features if isinstance(features, dict) else {'': features}
-        with _clipped(self._clip_norm):
+        _clipping.norm = self._clip_norm
+        try:
             spec = super()._call_model_fn(inputs, labels, mode, config)
+        finally:
+            _clipping.norm = None
         return spec._replace(predictions=self._of_old(spec.predictions)) if spec.predictions else spec
 
     def predict(self, x=None, input_fn=None, batch_size=None, outputs=None, as_iterable=True, iterate_batches=False):
