@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import functools
 
+from tf_estimator.graphs import functions_of
+
 import tensorflow.compat.v1 as tf
 
 _LARGE = 10_000  # Bytes.
@@ -127,5 +129,4 @@ def empty_constants(definition: tf.GraphDef, scope: str) -> None:
 def called_functions(node: tf.NodeDef) -> Iterator[str]:
     """Yields the names of the functions that a node may call, among others."""
     yield node.op
-    for value in node.attr.values():
-        yield from (function.name for function in (value.func, *value.list.func))
+    yield from functions_of(node)

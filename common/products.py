@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 import math
 
+from tf_estimator.graphs import body_of
+
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.graphs import called_functions
@@ -27,9 +29,9 @@ def _all_ops(graph: tf.Graph) -> Iterator[tf.Operation]:
         for op in pending.pop().get_operations():
             yield op
             for name in called_functions(op.node_def):
-                if name and name not in seen and (called := graph._get_function(name)):
+                if name not in seen and (body := body_of(graph, name)):
                     seen.add(name)
-                    pending.append(called.graph)
+                    pending.append(body)
 
 
 def _operations(op, batch_size):

@@ -17,6 +17,7 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from tensorflow.python.lib.io import file_io
+from tensorflow.python.ops import control_flow_util
 
 flags.DEFINE_float('scale_of_test_kept_state', 1.0, 'Of this file.')
 SCALE = 1.0
@@ -183,3 +184,13 @@ def test_inputs_with_functions_are_simple_and_python_in_functions_is_found():
         assert kept.is_simple_input(graph, features) and not kept.runs_python(graph)
         tf2.function(lambda: tf.py_func(lambda: 1.0, [], tf.float64))()
         assert kept.runs_python(graph)
+
+
+@pytest.mark.parametrize('is_random', [False, True])
+def test_branches_that_are_chosen_by_number_are_looked_into(monkeypatch, is_random):
+    monkeypatch.setattr(control_flow_util, 'ENABLE_CONTROL_FLOW_V2', True)
+    with tf.Graph().as_default() as graph:
+        other = tf.random.uniform if is_random else tf.zeros
+        chosen = tf.switch_case(tf.placeholder(tf.int32, []), [lambda: tf.ones([2]), lambda: other([2])])
+        case = next(op for op in graph.get_operations() if op.type in ('Case', 'StatelessCase'))
+        assert chosen.shape == [2] and kept.only_reads(graph, [case]) != is_random

@@ -42,6 +42,17 @@ def test_the_largest_product_counts_two_operations_for_each_term(expected, build
     assert largest_product(graph, batch_size=10) == expected
 
 
+def test_products_in_functions_of_imported_graphs_are_unknown():
+    with _control_flow(True), tf.Graph().as_default() as graph:
+        x = tf.matmul(tf.ones([2, 3]), tf.ones([3, 5]))
+        tf.cond(tf.reduce_sum(x) > 0, lambda: tf.matmul(x, tf.ones([5, 7])), lambda: tf.zeros([2, 7]))
+        assert largest_product(graph, 1) == 2 * 2 * 5 * 7
+        definition = tf.train.export_meta_graph()
+    with tf.Graph().as_default() as graph:
+        tf.train.import_meta_graph(definition)
+        assert largest_product(graph, 1) == 2 * 2 * 3 * 5
+
+
 @pytest.mark.parametrize(
     'expected, size, change',
     [

@@ -3,13 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tf_estimator.graphs import CALLING, body_of, functions_of
+
 import tensorflow.compat.v1 as tf
 
 _PASSES = ('Enter', 'RefEnter', 'RefSwitch', 'Switch')  # To branches and loops of TensorFlow 1.
-_CALLS = (
-    *('Case', 'If', 'PartitionedCall', 'StatefulPartitionedCall', 'StatelessCase', 'StatelessIf', 'StatelessWhile'),
-    'While',
-)
 _READS = (
     'Identity',
     'IsVariableInitialized',
@@ -59,14 +57,12 @@ def _consumers(tensors: Iterable[tf.Tensor]) -> Iterator[tf.Operation]:
         for op in tensor.consumers():
             if op.type in _PASSES:
                 waiting += op.outputs
-            elif op.type not in _READS and (op.type not in _CALLS or _may_change(op, tensor)):
+            elif op.type not in _READS and (op.type not in CALLING or _may_change(op, tensor)):
                 yield op
 
 
 def _may_change(op: tf.Operation, tensor: tf.Tensor) -> bool:
     """Whether the functions of an op, whose arguments are its last inputs, may change one: those of imported graphs may."""
     places = [i - len(op.inputs) for i, each in enumerate(op.inputs) if each.name == tensor.name]
-    attributes = op.node_def.attr.values()
-    names = [each.name for found in attributes for each in ([found.func] if found.HasField('func') else found.list.func)]
-    graphs = [getattr(op.graph._get_function(name), 'graph', None) for name in names]
-    return any(graph is None or any(_consumers(graph.inputs[place] for place in places)) for graph in graphs)
+    bodies = [body_of(op.graph, name) for name in functions_of(op.node_def)]
+    return any(body is None or any(_consumers(body.inputs[place] for place in places)) for body in bodies)

@@ -1,6 +1,6 @@
 """What does not resume exactly in a program."""
 
-from tf_estimator.graphs import reached
+from tf_estimator.graphs import functions_of, reached
 
 import tensorflow.compat.v1 as tf
 
@@ -105,11 +105,7 @@ def _types(nodes, library):
         node = waiting.pop()
         if not _draws_nothing(node):
             types.add(node.op)
-        called = [value.func.name for value in node.attr.values() if value.HasField('func')]
-        called += [function.name for value in node.attr.values() for function in value.list.func]
-        if node.op in library:
-            called.append(node.op)
-        for name in {*called} - seen:
+        for name in {node.op, *functions_of(node)} - seen:
             seen.add(name)
             waiting += _used_nodes(library[name]) if name in library else ()
     return types

@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Any
 
-from tf_estimator.graphs import TABLE_OPS, reached
+from tf_estimator.graphs import CALLING, TABLE_OPS, functions_of, reached
 from tf_estimator.traps import memory
 from tf_estimator.traps.reads import UnknownError
 from tf_estimator.traps.state import State
@@ -17,17 +17,6 @@ from tensorflow.python.framework import op_def_registry, tensor_util
 READING = {
     *('VarHandleOp', 'ReadVariableOp', 'ResourceGather', 'ResourceGatherNd', 'VarIsInitializedOp', 'VariableV2', 'Assert'),
     *TABLE_OPS,
-}
-# Of functions and control flow, which count as stateful if anything in them does: it is looked at.
-_CALLING = {
-    'StatefulPartitionedCall',
-    'PartitionedCall',
-    'If',
-    'While',
-    'Case',
-    'StatelessIf',
-    'StatelessWhile',
-    'StatelessCase',
 }
 # The settings of libraries that their functions read, by modules.
 _SETTINGS = {
@@ -127,15 +116,15 @@ def is_simple_input(graph: tf.Graph, values: Any) -> bool:
 
 
 def only_reads(graph: tf.Graph, ops: Any) -> bool:
-    """Whether ops of a graph have no state but what READING reads."""
+    """Whether ops of a graph have no state but what READING reads; functions that they call are looked into."""
     functions = {each.signature.name: each for each in graph.as_graph_def().library.function}
     waiting, seen = [op.node_def for op in ops], {''}
     while waiting:
         node = waiting.pop()
         definition = op_def_registry.get(node.op)
-        if node.op not in _CALLING | READING and (definition is None or definition.is_stateful):
+        if node.op not in CALLING | READING and (definition is None or definition.is_stateful):
             return False
-        for name in {each.func.name for each in node.attr.values() if each.HasField('func')} - seen:
+        for name in {*functions_of(node)} - seen:
             seen.add(name)
             if name not in functions:
                 return False
