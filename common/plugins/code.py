@@ -20,7 +20,7 @@ import estimator_trainer
 _FRAMEWORK = 'estimator_trainer'
 _OWN_PARTS = (f'{_FRAMEWORK}.models', f'{_FRAMEWORK}.datasets')  # Each file is digested by itself, if a run uses it.
 _LIBRARIES = {'site-packages', 'dist-packages'}  # Also those of the user and of the system.
-OF_LIBRARIES = tuple(f'{os.path.abspath(path)}{os.sep}' for path in {*sysconfig.get_paths().values()} if path)
+_OF_PYTHON = tuple(f'{os.path.abspath(path)}{os.sep}' for path in {*sysconfig.get_paths().values()} if path)
 
 
 def digests(modules: Iterable[Any]) -> dict[str, str | None]:
@@ -44,6 +44,12 @@ def digests(modules: Iterable[Any]) -> dict[str, str | None]:
     return {**dict(sorted(found.items())), **_of_framework()}
 
 
+def is_of_library(path: str) -> bool:
+    """Whether a file belongs to Python or to an installed package."""
+    path = os.path.abspath(path)
+    return path.startswith(_OF_PYTHON) or not _LIBRARIES.isdisjoint(Path(path).parts)
+
+
 def _name_of(module):
     """Returns the name of a module, or of that which defines an object in its place."""
     name = module.__name__ if isinstance(module, types.ModuleType) else getattr(module, '__module__', None)
@@ -55,7 +61,7 @@ def _is_own(name):
     if name.partition('.')[0] in (_FRAMEWORK, tf_estimator.__name__):
         return name.startswith(tuple(f'{part}.' for part in _OWN_PARTS))
     path = _path(name)
-    return bool(path) and not os.path.abspath(path).startswith(OF_LIBRARIES) and not _LIBRARIES.intersection(Path(path).parts)
+    return bool(path) and not is_of_library(path)
 
 
 def _path(name):

@@ -10,7 +10,7 @@ import types
 from typing import Any
 
 import estimator_trainer
-from estimator_trainer.common.plugins.code import OF_LIBRARIES
+from estimator_trainer.common.plugins.code import is_of_library
 
 _OF_PROJECT = tuple(f'{os.path.abspath(path)}{os.sep}' for path in estimator_trainer.__path__)
 _ACCESS = re.compile(r"""[.'"](\w+)""")  # As in params.name, params['name'] or ('name', ...).
@@ -47,7 +47,8 @@ def _loaded_files() -> Iterator[str]:
     for name, module in [*sys.modules.items()]:
         path = os.path.abspath(getattr(module, '__dict__', {}).get('__file__') or '')  # Lazy modules stay unloaded.
         is_own = name.partition('.')[0] == 'estimator_trainer'
-        if path.endswith('.py') and os.path.isfile(path) and (is_own or not path.startswith((*OF_LIBRARIES, *_OF_PROJECT))):
+        is_program = not path.startswith(_OF_PROJECT) and not is_of_library(path)
+        if path.endswith('.py') and os.path.isfile(path) and (is_own or is_program):
             yield path
 
 
