@@ -64,7 +64,6 @@ class Numbers:
     def __init__(self) -> None:
         self.moments = Moments()
         self.is_integer = True
-        self.min, self.max = np.inf, -np.inf
         self._bounds = np.array([np.inf, -np.inf])  # Of numbers other than sentinels.
         self._ends = np.zeros(0)  # The two smallest and the two largest distinct ones, in order.
         self._sentinels: collections.Counter[float] = collections.Counter()
@@ -79,10 +78,9 @@ class Numbers:
         if not len(values):
             return
         self.is_integer = bool(self.is_integer and (values == np.trunc(values)).all())
-        low, high = values.min() + 0.0, values.max() + 0.0  # -0 becomes 0.
-        self.min, self.max = min(self.min, low), max(self.max, high)
+        low, high = values.min(), values.max()
         inner = values.min(where=values > low, initial=high), values.max(where=values < high, initial=low)
-        ends = np.unique([*self._ends, low, *inner, high])
+        ends = np.unique([*self._ends, low, *inner, high]) + 0.0  # -0 becomes 0.
         self._ends = np.unique([*ends[:2], *ends[-2:]])
         if low in _SENTINELS or high in _SENTINELS:
             for end in {low, high}.intersection(_SENTINELS):
@@ -96,6 +94,16 @@ class Numbers:
                 self._flush()
             self._pending.append(values[begin:end])
         self._group = int(groups[-1])
+
+    @property
+    def min(self) -> float:
+        """The smallest number; infinity if there is none."""
+        return self._ends[0] if len(self._ends) else np.inf
+
+    @property
+    def max(self) -> float:
+        """The largest number; minus infinity if there is none."""
+        return self._ends[-1] if len(self._ends) else -np.inf
 
     @property
     def sentinels(self) -> list[float]:

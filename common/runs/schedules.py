@@ -98,8 +98,8 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
 def _facts(experiment: Experiment) -> dict[str, str]:
     """Returns what the tasks of a cluster compare once their data is there, {name: checksum}."""
     digests = code.digests([experiment.model, experiment.source.module])
-    names = [name for name, digest in digests.items() if digest and name != '__main__']  # Each task may have its own program.
-    of_code = {f'the checksum of the code of {name}': str(digests[name]) for name in names}
+    digests.pop('__main__', None)  # Each task may have a program of its own.
+    of_code = {f'the checksum of the code of {name}': digest for name, digest in digests.items() if digest}
     return {**of_code, **saved_dataset.facts(experiment.source)}
 
 

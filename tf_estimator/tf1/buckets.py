@@ -55,11 +55,9 @@ def bucket(
                 for i, queue in enumerate(queues)
             )
         )
+        dequeue = make.dequeue_up_to if allow_smaller_final_batch else make.dequeue_many
         departures = [
-            batches.enqueue(
-                [i, *tf.nest.flatten((queue.dequeue_up_to if allow_smaller_final_batch else queue.dequeue_many)(n))]
-            )
-            for i, (queue, n) in enumerate(zip(queues, sizes))
+            batches.enqueue([i, *tf.nest.flatten(dequeue(queue, n))]) for i, (queue, n) in enumerate(zip(queues, sizes))
         ]
         _run(batches, [arrivals] * num_threads, queues)
         _run(queues[0], departures, [batches])
