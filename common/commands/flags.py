@@ -24,6 +24,7 @@ from estimator_trainer.hparams.sets import missing_set, set_path
 from estimator_trainer.hparams.text import parse
 
 DEFAULT_DIR = 'output/{dataset}/{model}'
+SWEEP_DIR = f'{DEFAULT_DIR}_sweep'
 
 
 class _PathParser(flags.ArgumentParser):

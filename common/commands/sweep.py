@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from estimator_trainer.common.stop import StopOnSignal
 
 
-DEFAULT_DIR = f'{flags.DEFAULT_DIR}_sweep'
-
-
 @dataclasses.dataclass(frozen=True)
 class SweepOptions:
     """The flags that trainer.py does not have."""
@@ -92,7 +89,7 @@ def run(FLAGS: absl_flags.FlagValues, stop: 'StopOnSignal', server: forks.Server
     result, _ = request.run(FLAGS, stop, server, space, f'--space={FLAGS.space}')
     logging.getLogger('tensorflow').info(
         'To see the trials side by side, and which hyper-parameters matter: --schedule=compare --runs=%s',
-        shlex.quote(flags.output_dir(FLAGS, DEFAULT_DIR)),
+        shlex.quote(flags.output_dir(FLAGS, flags.SWEEP_DIR)),
     )
     return result
 

@@ -18,7 +18,7 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 from estimator_trainer.common.commands import flags
 from estimator_trainer.common.commands.program import Settings, check_importable, in_files, to_python
-from estimator_trainer.common.commands.sweep import DEFAULT_DIR, SweepOptions, check_trial_flags, load_request, trials_server
+from estimator_trainer.common.commands.sweep import SweepOptions, check_trial_flags, load_request, trials_server
 from estimator_trainer.common.errors import RunError, UsageError, describe, show
 from estimator_trainer.common.files import dumps
 
@@ -58,7 +58,7 @@ def sweep(
     """
     dataset, data_dir, hparams = in_files(dataset, hparams, options, target)
     check_importable(model, dataset, 'trial')
-    settings = Settings(output_dir, model, dataset, data_dir, DEFAULT_DIR)
+    settings = Settings(output_dir, model, dataset, data_dir, flags.SWEEP_DIR)
     server = trials_server()
     with server or contextlib.nullcontext(), settings.asking({'hparams': hparams}, options) as (FLAGS, objects, stop):
         flags.define(FLAGS, SweepOptions)

@@ -9,8 +9,7 @@ from absl import flags
 
 from estimator_trainer.common.cluster import tf_config
 from estimator_trainer.common.commands import request
-from estimator_trainer.common.commands.flags import arguments, output_dir
-from estimator_trainer.common.commands.sweep import DEFAULT_DIR
+from estimator_trainer.common.commands.flags import SWEEP_DIR, arguments, output_dir
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import check_scheme
 from estimator_trainer.common.options.entry import Trait
@@ -58,7 +57,7 @@ def run(
     trial_runner = TrialRunner(
         [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *arguments(FLAGS, but_for=Trait.SET_IN_TRIALS)],
         params,
-        output_dir(FLAGS, DEFAULT_DIR),
+        output_dir(FLAGS, SWEEP_DIR),
         FLAGS.eval_splits[0],
         objective,
         FLAGS.seeds,
