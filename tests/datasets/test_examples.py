@@ -136,8 +136,11 @@ def test_a_schema_gives_kinds_and_is_rejected_if_the_examples_contradict_it(capl
         ({'x': 'categorical'}, RunError, 'the feature x has 1 values of float, but categorical needs 1 of bytes or int64'),
         ({'w': 'numeric'}, RunError, 'the feature w has 1 to 2 values of int64, but numeric needs 2 of float or int64'),
         ({'x': 'image'}, RunError, 'the feature x has 1 values of float, but image needs 1 of bytes'),
+        ({'m': 'numeric'}, RunError, 'own: the feature m is float or int64: write all as one type'),
     ):
-        assert message in raised(error, infer, [{**mixed(0), 'w': [1, 2]}, {**mixed(1), 'w': 1}], **features)
+        assert message in raised(error, infer, [{**mixed(0), 'w': [1, 2], 'm': 1}, {**mixed(1), 'w': 1, 'm': 1.0}], **features)
+    message = failed(infer, [{'x': 1.0, 'tags': ['a', 'b'], 'label': 0}] * 2)
+    assert '2 values of bytes, but categorical needs 1 of bytes or int64: write these, or give its kind, such as ign' in message
 
 
 def test_images_are_decoded_resized_or_taken_as_pixels_and_others_refused():
@@ -354,6 +357,11 @@ def test_records_of_other_kinds_are_refused(records_, message):
     assert f'record 8: {message}' in failed(describe, [*labeled(), *records_])
 
 
+def test_a_split_of_records_of_another_kind_is_refused():
+    message = 'record 0: is a tf.train.SequenceExample, whose feature_lists frames would be ignored'
+    assert message in failed(describe, labeled(), others={'eval': [sequence(label=0)]})
+
+
 def later(example, schema=None, split='train', **first):
     """Returns the metadata of a thousand examples and another one."""
     manifest.clear_cache(trusts=True)
@@ -543,9 +551,43 @@ def test_sound_features_are_not_warned_of(features, caplog):
     assert [record.getMessage() for record in caplog.records] == []
 
 
+@pytest.mark.parametrize(
+    'values, warning',
+    [
+        ([-999 if i % 5 else i / 2 for i in range(40)], '-999 is far from all others, and occurs repeatedly: write NaN, or no'),
+        ([*range(39), 1e30], '1e+30 is far from all others, and next to it, a model can hardly tell them apart: write NaN'),
+        ([[i, 9999 if i % 5 else 2] for i in range(40)], '9999 is far from all others, and occurs repeatedly'),
+        ([[i / 40, i % 2 / 2, i % 3, i % 5, 1e6 + i] for i in range(40)], ''),
+    ],
+)
+def test_numbers_that_may_mark_missing_ones_are_warned_of(values, warning, caplog):
+    describe([{'n': np.float32(value), 'label': i % 2} for i, value in enumerate(values)])
+    assert (f'own: the feature n: {warning}' if warning else '') in caplog.text and bool(warning) == ('far' in caplog.text)
+
+
+def test_labels_that_may_mark_missing_ones_or_are_none_are_warned_of(caplog):
+    examples = [{'x': float(i), 'label': -999.0 if i % 5 else i / 2} for i in range(40)]
+    describe(examples, others={'eval': [{'x': 1.0, 'label': float('nan')}], 'test': [{'x': 2.0}]})
+    assert 'own: the label label: -999 is far from all others, and occurs repeatedly: leave out the example if' in caplog.text
+    assert 'own: the label label is NaN or infinite in the split eval: its metrics will be NaN: leave out' in caplog.text
+    assert 'split test' not in caplog.text
+
+
 def test_a_split_without_examples_is_warned_of(caplog):
     describe(labeled([0, 1] * 2), others={'eval': []})
-    assert 'own: the split eval has no examples.' in caplog.text
+    assert 'own: the split eval has no examples.' in caplog.text and 'no example has' not in caplog.text
+
+
+def test_features_that_all_examples_of_other_data_lack_are_warned_of(tmp_path, caplog):
+    examples = [{'n': [float(i), 1.0], 'k': i, 'c': 'ab'[i % 2], 'e': float('nan'), 'label': i % 2} for i in range(4)]
+    other = [{'N': [1.0, 1.0], 'k': 1, 'label': 0}, {'n': [float('nan')] * 2, 'C': 'a', 'label': 0}]
+    facts = describe(examples, others={'eval': other, 'test': [*other, examples[0]]})
+    assert 'own: the split eval: no example has a value of n, c, as the training data has: ' in caplog.text
+    assert 'split test: no' not in caplog.text
+    caplog.clear()
+    path = write(tmp_path / 'a.tfrecord', [{'N': [1.0, 1.0], 'k': 1, 'e': 1.0}])
+    assert len([*example_input.read_input(str(path), HParams(tokens.get_params(), facts))]) == 1
+    assert 'a.tfrecord: no example has a value of c, n, as the training data has: ' in caplog.text
 
 
 def test_classes_are_logged_with_their_examples_and_doubtful_ones_are_warned_of(caplog):
