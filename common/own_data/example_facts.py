@@ -47,8 +47,8 @@ def infer_features(sample: Sample, schema: Schema, roles: Mapping[str, str], sou
       source: of the data, for messages.
 
     Returns:
-      Dicts of 'name', 'kind', 'stored' (bytes, float or int64), 'values', their number, and of an image 'size', 'channels' and
-      'is_raw'.
+      Dicts of 'name', 'kind', 'stored' (bytes, float or int64), 'values', their number, and of an image the facts of
+      `describe_images`.
 
     Raises:
       UsageError: the schema is wrong, or there are no features.

@@ -129,6 +129,8 @@ def _read_picture(path, features, labels):
         picture = images.decode(content)
         if feature['is_raw']:
             content = images.to_pixels(picture, feature['size'], feature['channels']).tobytes()
+        elif feature['channels'] == 4:
+            content = images.to_png(picture.convert('RGBA'))
         elif images.orientation(picture) != 1 or not images.is_plain(content, picture):
             content = images.to_png(images.normalize(picture))
     except images.ImageError as error:

@@ -175,6 +175,31 @@ def test_images_are_decoded_resized_or_taken_as_pixels_and_others_refused():
     assert 'Input is empty' in raised(tf.errors.InvalidArgumentError, parsed, facts, [{'a': b'', 'label': 0}])
 
 
+def test_transparent_and_turned_images_are_upright_on_white_in_records_and_raw_inputs(tmp_path, caplog):
+    tags = Image.Exif()
+    tags[ExifTags.Base.Orientation] = 6  # The left column becomes the first row.
+    turned = Image.new('RGB', (2, 2), (0, 0, 0))
+    turned.putpixel((0, 0), (255, 255, 255))
+    turned.save(tmp_path / 'turned.png', exif=tags)
+    Image.new('RGBA', (2, 2), (0, 0, 0, 51)).save(tmp_path / 'clear.png')  # On white, 204.
+    expected = {'turned': np.array([[0, 255], [0, 0]]), 'clear': np.full([2, 2], 204)}
+    contents = {name: (tmp_path / f'{name}.png').read_bytes() for name in expected}
+    for more in ({}, {'x': 1.0}):
+        examples = [{'a': contents[name], 'label': name, **more} for name in expected]
+        facts = describe(examples)
+        assert facts['features'][0]['is_picture'] and 'own: some of the images a are transparent, or turned by' in caplog.text
+        raw = {'a': [*contents.values()], **{name: [value] * 2 for name, value in more.items()}}
+        found = prepare_raw(example_parser, HParams({}, facts), raw)['image']
+        for (features, _), of_raw, pixels in zip(parsed(facts, examples), found, expected.values()):
+            np.testing.assert_allclose(features['image'], np.repeat(pixels[..., None], 3, 2) / 255, rtol=1e-6)
+            np.testing.assert_allclose(of_raw, features['image'], rtol=1e-6)
+    facts = describe(examples, {'features': {'a': {'kind': 'image', 'channels': 4}, 'x': 'ignore'}})
+    assert 'is_picture' not in facts['features'][0]
+    ((_, record),) = example_input.read_input(str(tmp_path / 'clear.png'), HParams({}, facts))
+    ((features, _),) = parsed(facts, [{'a': records.decode(record)['a'][1][0], 'label': 'clear'}])
+    np.testing.assert_allclose(features['image'], np.full([2, 2, 4], [0, 0, 0, 51]) / 255, rtol=1e-6)
+
+
 def test_roles_are_given_or_usual_names_and_some_of_them_and_of_the_labels_cannot_be_used():
     given = Schema(FEATURES, '', {'weight': 'w', 'id': 'x'})
     assert find_roles(given, ['target', 'x', 'w'], '') == {'label': 'target', 'weight': 'w', 'id': 'x'}
