@@ -1,14 +1,15 @@
 """Alarms: most values or words of some data are unknown to a model, as they are spelled otherwise in its training data."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import in_one_line
+from estimator_trainer.common.errors import in_one_line, listed
 from estimator_trainer.common.own_data.values import MISSING, key
 
 _SHARE = 0.5  # Of the values; more unknown ones are an alarm.
 _SHOWN = 3
+_LISTED = 10  # Features in a message.
 _MAX_LENGTH = 30  # Of a value that is shown.
 
 
@@ -47,6 +48,17 @@ def warn_of_unknown(what: str, known: Iterable[str], counts: Mapping[str, int], 
         _show(here),
     )
     return True
+
+
+def warn_of_absent(names: Collection[str], place: str) -> None:
+    """Warns of features of numbers or categories that no example of some data has, though they may lack in some."""
+    if names:
+        tf.logging.warning(
+            '%s: no example has a value of %s, as the training data has: the model takes them for missing: write them, under '
+            'these names',
+            place,
+            listed(names, _LISTED),
+        )
 
 
 def _show(values):

@@ -24,6 +24,7 @@ _WORDS_OF_A_TEXT = 3
 _WORD = re.compile(r'[^\W\d_]+')
 # Often missing: -99, 9999 and the like; 0001-01-01 and 9999-12-31, in days.
 _SENTINELS = (*(sign * (10**digits - 1) for sign in (-1, 1) for digits in range(2, 7)), -719162, 2932896)
+REPEATED = 'occurs repeatedly'
 _FIRST_ROUNDED = 2.0**53  # From here on, different integers may be one float64.
 _FAR = 2  # Ranges of all other numbers.
 _NEARLY_EQUAL = 0.01  # Standard deviations that a range must exceed to be learned from.
@@ -122,6 +123,12 @@ class Numbers:
             if len(others) and 0 < np.ptp(others) < least and all(self._is_far(each, others) for each in far):
                 return far
         return []
+
+    @property
+    def extremes(self) -> dict[float, str]:
+        """{number: why it may mark missing ones} of the outliers and sentinels."""
+        apart = 'next to it, a model can hardly tell them apart'
+        return dict.fromkeys(self.outliers, apart) | dict.fromkeys(self.sentinels, REPEATED)
 
     def _is_far(self, value, others):
         gap = max(others[0] - value, value - others[-1])

@@ -47,8 +47,8 @@ def infer_features(sample: Sample, schema: Schema, roles: Mapping[str, str], sou
       source: of the data, for messages.
 
     Returns:
-      Dicts of 'name', 'kind', 'stored' (bytes, float or int64), 'values', their number, and of an image 'size', 'channels' and
-      'is_raw'.
+      Dicts of 'name', 'kind', 'stored' (bytes, float or int64), 'values', their number, and of an image the facts of
+      `describe_images`.
 
     Raises:
       UsageError: the schema is wrong, or there are no features.
@@ -121,6 +121,8 @@ def _infer(name, found, given, source):
     stored = {kind for kind, _ in found}
     lengths = {len(values) for _, values in found}
     if len(stored) > 1:
+        if given.get('kind', IGNORE) != IGNORE:
+            raise RunError(f'{source}: the feature {name} is {" or ".join(sorted(stored))}: write all as one type')
         return {'kind': IGNORE, 'reason': f'it is {" or ".join(sorted(stored))}'}
     feature = {'name': name, 'stored': stored.pop(), 'values': 1}
     kind = given.get('kind') or (_kind_of_bytes(found) if feature['stored'] == 'bytes' else NUMERIC)
@@ -135,7 +137,8 @@ def _infer(name, found, given, source):
     if lengths != {feature['values']} or feature['stored'] not in _STORED[kind]:
         wanted = f'{feature["values"]} of {" or ".join(_STORED[kind])}'
         found_now = f'{_range(lengths)} values of {feature["stored"]}'
-        raise RunError(f'{source}: the feature {name} has {found_now}, but {kind} needs {wanted}')
+        cure = '' if given else f': write these, or give its kind, such as {IGNORE}, in --hparams=schema=FILE'
+        raise RunError(f'{source}: the feature {name} has {found_now}, but {kind} needs {wanted}{cure}')
     if not given and kind == CATEGORICAL:
         _warn_of_numbers(f'{source}: the feature {name}', [values[0] for _, values in found])
     facts = describe_images(name, [values[0] for _, values in found], given, source) if kind == IMAGE else {}

@@ -11,12 +11,12 @@ from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.formats import images
 from estimator_trainer.common.formats.class_folders import label_of
 from estimator_trainer.common.own_data import tokens
-from estimator_trainer.common.own_data.alarm import warn_of_unknown
+from estimator_trainer.common.own_data.alarm import warn_of_absent, warn_of_unknown
 from estimator_trainer.common.own_data.description import Feature, of_kind
 from estimator_trainer.common.own_data.example_parser import DTYPES, only_image
 from estimator_trainer.common.own_data.example_records import make_finder
 from estimator_trainer.common.own_data.record_files import PATTERNS
-from estimator_trainer.common.own_data.schema import CATEGORICAL, FEATURES, IMAGE, LABEL, TEXT, WEIGHT
+from estimator_trainer.common.own_data.schema import CATEGORICAL, FEATURES, IMAGE, LABEL, NUMERIC, TEXT, WEIGHT
 from estimator_trainer.common.records import compressed, manifest, records, tfrecord
 from estimator_trainer.hparams.build import HParams
 
@@ -88,15 +88,19 @@ def _read_records(path, params, kinds):
 
 
 class _Seen:
-    """The values of the categorical features of some examples, and their first texts."""
+    """The values of the categorical features of some examples, their first texts, and the features that all of them lack."""
 
     def __init__(self, features: Sequence[Feature]):
         self._categories = {feature['name']: feature['vocabulary'] for feature in of_kind(features, CATEGORICAL)}
         self._counts: dict[str, collections.Counter[str]] = {name: collections.Counter() for name in self._categories}
         self._names = [feature['name'] for feature in of_kind(features, TEXT)]
         self._texts: list[bytes] = []
+        self._absent = {feature['name'] for feature in features if feature['kind'] in (NUMERIC, CATEGORICAL)}
+        self._is_empty = True
 
     def add(self, example: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
+        self._is_empty = False
+        self._absent.difference_update(example)
         for name, counts in self._counts.items():
             _, values = example.get(name, ('', ()))
             counts.update(value.decode(errors='replace') if isinstance(value, bytes) else str(value) for value in values)
@@ -104,7 +108,8 @@ class _Seen:
             self._texts += [value for name in self._names for value in example[name][1] if isinstance(value, bytes)]
 
     def warn(self, path: str, params: HParams) -> None:
-        """Warns of those that the model mostly does not know."""
+        """Warns of those that the model mostly does not know, and of absent features."""
+        warn_of_absent([] if self._is_empty else sorted(self._absent), path)
         for name, vocabulary in self._categories.items():
             warn_of_unknown(f'values of the feature {name}', vocabulary, self._counts[name], path)
         if self._texts:
@@ -124,6 +129,8 @@ def _read_picture(path, features, labels):
         picture = images.decode(content)
         if feature['is_raw']:
             content = images.to_pixels(picture, feature['size'], feature['channels']).tobytes()
+        elif feature['channels'] == 4:
+            content = images.to_png(picture.convert('RGBA'))
         elif images.orientation(picture) != 1 or not images.is_plain(content, picture):
             content = images.to_png(images.normalize(picture))
     except images.ImageError as error:

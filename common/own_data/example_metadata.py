@@ -12,7 +12,13 @@ from estimator_trainer.common.own_data import description, tokens
 from estimator_trainer.common.own_data.conversions import once
 from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.example_facts import describe_role, infer_features
-from estimator_trainer.common.own_data.example_profiles import MAX_DISTINCT, profile_split, warn_of_other, warn_of_trained
+from estimator_trainer.common.own_data.example_profiles import (
+    MAX_DISTINCT,
+    profile_split,
+    warn_of_extremes,
+    warn_of_other,
+    warn_of_trained,
+)
 from estimator_trainer.common.own_data.example_records import Examples, decode_sample
 from estimator_trainer.common.own_data.schema import (
     CLASSIFICATION,
@@ -133,7 +139,7 @@ def _describe_label(label, profiles, class_names, schema, examples):
     label |= {'is_index': True} if known else {}
     trained = profiles[examples.trained].labels[name]
     if not known and _find_task(trained, label, task, schema.path, examples.source) == REGRESSION:
-        return _describe_numbers(trained, label, examples)
+        return _describe_numbers({split: found.labels[name] for split, found in profiles.items()}, label, examples)
     return _describe_classes({split: found.labels[name].values for split, found in profiles.items()}, known, examples, label)
 
 
@@ -171,16 +177,21 @@ def _find_task(trained, label, task, path, source):
     return task or description.infer_task(stored != 'bytes', stored == 'int64', labels, _MAX_INTEGER_CLASSES)
 
 
-def _describe_numbers(trained, label, examples):
-    what = f'{examples.source}: the label {label["name"]}'
-    if trained.has_no_number:
-        raise RunError(f'{what} is NaN or infinite in the split {examples.trained}: correct it')
-    mean = trained.numbers.mean
+def _describe_numbers(labels, label, examples):
+    what, trained = f'{examples.source}: the label {label["name"]}', labels[examples.trained]
+    for split in [split for split, found in labels.items() if found.has_no_number]:
+        wrong = f'{what} is NaN or infinite in the split {split}'
+        if split == examples.trained:
+            raise RunError(f'{wrong}: correct it')
+        tf.logging.warning('%s: its metrics will be NaN: leave out these examples, or correct them.', wrong)
+    numbers = trained.numbers.finish()
+    mean = numbers.mean
     if trained.values.is_exact and len(trained.values) == 1:
         raise RunError(f'{what} is always {mean:g}: there is nothing to learn')
-    if trained.numbers.is_constant or not trained.numbers.is_exact_in_float32:
+    if numbers.is_constant or not numbers.is_exact_in_float32:
         raise RunError(f'{what}: the numbers around {mean:g} differ too little for float32: subtract a constant')
-    return description.describe_target(trained.numbers)
+    warn_of_extremes(what, trained.numbers.extremes, 'leave out the example')
+    return description.describe_target(numbers)
 
 
 def _describe_classes(labels, known, examples, label):

@@ -85,7 +85,7 @@ def from_raw(params: HParams, raw: Mapping[str, tf.Tensor], stored: Sequence[Fea
     one = functools.partial(_features, params=params, stored=learned)
     image = only_image(learned)
     if image and not image['is_raw'] and image['channels'] in (1, 3):
-        one = functools.partial(_picture, feature=image)
+        one = functools.partial(_features, params=params, stored=[{**image, 'is_picture': True}])
     with tf.Graph().as_default():  # Pictures differ in size, so they are prepared one by one.
         zeros = {name: tf.zeros(value.shape[1:], value.dtype) for name, value in example.items()}
         signature = {name: _signature(value) for name, value in one(zeros).items()}
@@ -221,16 +221,13 @@ def _text_of(value):
     return value if value.dtype == tf.string else tf.as_string(value)
 
 
-def _picture(example, feature):
-    content = example[feature['name']]
-    square = images.squash(encoded.decode(content, feature['channels']), feature['size'])
-    return {'image': encoded.turn(square, encoded.orientation(content)) / 255}
-
-
 def _image(content, feature):
     shape = [feature['size'], feature['size'], feature['channels']]
     if feature['is_raw']:
         pixels = content if content.dtype == tf.uint8 else tf.reshape(tf.io.decode_raw(content, tf.uint8), shape)
         return tf.cast(pixels, tf.float32) / 255
+    if feature.get('is_picture'):
+        square = images.squash(encoded.decode(content, feature['channels']), feature['size'])
+        return encoded.turn(square, encoded.orientation(content)) / 255
     decoded = tf.io.decode_image(content, feature['channels'], expand_animations=False)
     return images.squash(tf.ensure_shape(decoded, [None, None, feature['channels']]), feature['size']) / 255

@@ -1,6 +1,6 @@
 """The values of the splits of users' own tf.train.Examples: moments of numbers, counts of categories, words and labels."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, listed, show
 from estimator_trainer.common.own_data import tokens
-from estimator_trainer.common.own_data.alarm import warn_of_unknown
+from estimator_trainer.common.own_data.alarm import warn_of_absent, warn_of_unknown
+from estimator_trainer.common.own_data.columns import REPEATED, Numbers
 from estimator_trainer.common.own_data.description import Feature, of_kind
 from estimator_trainer.common.own_data.example_parser import MISSING
 from estimator_trainer.common.own_data.example_records import Examples, batches
@@ -26,20 +27,20 @@ class LabelProfile:
 
     Attributes:
       values: the ValueCounts; whole numbers are written as integers.
-      numbers: the Moments, of numbers.
+      numbers: the Numbers, if it is of numbers.
       has_no_number: whether it is NaN or infinite somewhere.
       has_fraction: whether it is a number that is not whole somewhere.
     """
 
     def __init__(self) -> None:
-        self.values, self.numbers = ValueCounts(MAX_DISTINCT), Moments()
+        self.values, self.numbers = ValueCounts(MAX_DISTINCT), Numbers()
         self.has_no_number = self.has_fraction = False
 
     def update(self, values: np.ndarray) -> None:
         """Adds values, [n]."""
         self.values.update(_to_texts(values))
         if values.dtype != object:
-            self.numbers.update(values)
+            _add(self.numbers, values)
             is_number = np.isfinite(values)
             self.has_no_number |= not is_number.all()
             self.has_fraction |= bool((values[is_number] % 1).any())
@@ -51,6 +52,7 @@ class Profile:
     Attributes:
       features: {name: Moments, ValueCounts or WordCounts} of the numeric and categorical features and the text.
       labels: {name: LabelProfile}.
+      numbers: {name: Numbers} of the numeric features, of all values of a vector together.
       not_utf8: {name: the first of its values that is not UTF-8}.
       is_empty: whether it has no examples.
     """
@@ -60,8 +62,18 @@ class Profile:
         self.features |= {feature['name']: ValueCounts(MAX_DISTINCT) for feature in of_kind(features, CATEGORICAL)}
         self.features |= {feature['name']: tokens.WordCounts(params) for feature in of_kind(features, TEXT)}
         self.labels = {feature['name']: LabelProfile() for feature in of_kind(features, LABEL)}
+        self.numbers = {feature['name']: Numbers() for feature in of_kind(features, NUMERIC)}
         self.not_utf8: dict[str, bytes] = {}
         self.is_empty = True
+
+    @property
+    def absent(self) -> list[str]:
+        """The names of the numeric and categorical features without any value."""
+        return [
+            name
+            for name, found in self.features.items()
+            if isinstance(found, Moments) and not found.count or isinstance(found, ValueCounts) and not any(found.counts())
+        ]
 
     def update(self, feature: Feature, values: np.ndarray) -> None:
         """Adds values of a feature or the label, [n] or [n, values], of its type."""
@@ -71,15 +83,24 @@ class Profile:
             one_hot = feature.get('is_one_hot')
             found = values.reshape([-1, feature['values']]).argmax(axis=1) if one_hot else values
             self.labels[feature['name']].update(found)
+        elif feature['kind'] == NUMERIC:
+            self.features[feature['name']].update(_with_nan(values))
+            _add(self.numbers[feature['name']], _with_nan(values).ravel())
         else:
             is_category = feature['kind'] == CATEGORICAL
-            self.features[feature['name']].update(_to_texts(values) if is_category else _with_nan(values))
+            self.features[feature['name']].update(_to_texts(values) if is_category else values)
+
+
+def _add(numbers, values):
+    found = values[np.isfinite(values)].astype(np.float64)
+    numbers.update(found, np.zeros(len(found), int))
+    numbers.finish()  # It keeps none of them.
 
 
 def profile_split(
     examples: Examples, split: str, features: Sequence[Feature], params: HParams, known: Set[str] | None = None
 ) -> Profile:
-    """Reads a split. In others than the training split, examples may lack any feature and the label; numbers are only checked.
+    """Reads a split. In others than the training split, examples may lack any feature and the label.
 
     Args:
       examples: the examples.
@@ -91,11 +112,9 @@ def profile_split(
     Raises:
       RunError: an example is wrong.
     """
-    is_trained = split == examples.trained
-    kinds = (CATEGORICAL, TEXT, LABEL, *([NUMERIC] if is_trained else []))
-    counted = [feature for feature in features if feature['kind'] in kinds]
+    counted = [feature for feature in features if feature['kind'] in (NUMERIC, CATEGORICAL, TEXT, LABEL)]
     profile = Profile(counted, params)
-    for batch in batches(examples, split, features, known, is_trained):
+    for batch in batches(examples, split, features, known, split == examples.trained):
         profile.is_empty = False
         for feature in counted:
             values = batch[feature['name']]
@@ -115,7 +134,7 @@ def _report_text(place, feature, value):
 
 
 def warn_of_trained(source: str, profile: Profile, features: Sequence[Feature]) -> None:
-    """Warns of numeric features that are partly missing, always the same, or too large for float32 to tell apart."""
+    """Warns of numeric features that are partly missing, always the same, too large for float32 to tell apart, or far apart."""
     moments = {feature['name']: profile.features[feature['name']] for feature in of_kind(features, NUMERIC)}
     constant = ', '.join(name for name, found in moments.items() if found.is_constant)
     if constant:
@@ -134,12 +153,23 @@ def warn_of_trained(source: str, profile: Profile, features: Sequence[Feature]) 
                 name,
                 np.max(np.abs(found.mean)),
             )
+    for feature in of_kind(features, NUMERIC):
+        name, numbers = feature['name'], profile.numbers[feature['name']]
+        # The values of a vector may differ in scale.
+        found = numbers.extremes if feature['values'] == 1 else dict.fromkeys(numbers.sentinels, REPEATED)
+        warn_of_extremes(f'{source}: the feature {name}', found, 'write NaN, or no value,')
+
+
+def warn_of_extremes(what: str, extremes: Mapping[float, str], cure: str) -> None:
+    """Warns of the `Numbers.extremes` of a feature or a label."""
+    for value, reason in extremes.items():
+        tf.logging.warning('%s: %g is far from all others, and %s: %s if it is missing.', what, value, reason, cure)
 
 
 def warn_of_other(
     examples: Examples, split: str, profile: Profile, trained: Profile, features: Sequence[Feature], vocabulary: Sequence[str]
 ) -> None:
-    """Warns of the categorical features and the text of a split, most of whose values are unknown.
+    """Warns of features that a split lacks, and of its categorical features and text if most of their values are unknown.
 
     Args:
       examples: the examples.
@@ -152,6 +182,8 @@ def warn_of_other(
     place = f'{examples.source}: the split {split}'
     if profile.is_empty:
         tf.logging.warning('%s has no examples.', place)
+        return
+    warn_of_absent([name for name in profile.absent if name not in trained.absent], place)
     for feature in of_kind(features, CATEGORICAL):
         counts = profile.features[feature['name']].counts()
         warn_of_unknown(f'values of the feature {feature["name"]}', feature['vocabulary'], counts, place)

@@ -95,6 +95,7 @@ def batches(
             except tf.errors.OpError as error:  # It does not name the record.
                 _check(batch, batch, number, find_fault)
                 raise RunError(f'{examples.source}: the split {split}: {first_line(error)}') from None
+            _check_fields(batch[0], number)
             yield found
             number += len(batch)
 

@@ -5,8 +5,10 @@ import io
 from typing import Any
 
 from PIL import Image, UnidentifiedImageError
+import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.formats.images import orientation
 from estimator_trainer.common.own_data.image_formats import BMP, DECODED, GIF, format_of, is_decoded
 
 _COLORED = (GIF, BMP)  # TensorFlow decodes these only in color.
@@ -15,6 +17,8 @@ _GRAY = ('1', 'L')  # Pillow's modes.
 
 def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Returns the given or actual 'size' and 'channels' of images, and whether they are pixels, 'is_raw'.
+
+    If some are transparent, or turned by their EXIF data, 'is_picture' is true: all are taken as pictures, upright, on white.
 
     Raises:
       UsageError: the schema contradicts the images, or is required.
@@ -29,10 +33,15 @@ def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any]
             return _describe_pixels(name, images, given, source)
         wrong = [image for image in images if not is_decoded(image)]
         raise RunError(f'{source}: {explain(name, wrong[0])}; so are {len(wrong)} of the first {len(images)}')
-    sizes, modes = zip(*(_open(image, name, source) for image in images))
+    sizes, modes, are_plain = zip(*(_open(image, name, source) for image in images))
     size = given.get('size') or _find_size(name, sizes, source)
     channels = _find_channels(name, formats, modes, given.get('channels'), source)
-    return {'size': size, 'channels': channels, 'is_raw': False}
+    facts = {'size': size, 'channels': channels, 'is_raw': False}
+    if all(are_plain) or channels == 4:
+        return facts
+    text = '%s: some of the images %s are transparent, or turned by EXIF data: they are taken upright, on white.'
+    tf.logging.warning(text, source, name)
+    return {**facts, 'is_picture': True}
 
 
 def explain(name: str, content: bytes) -> str:
@@ -78,7 +87,7 @@ def _find_channels(name, formats, modes, given, source):
 def _open(image, name, source):
     try:
         with Image.open(io.BytesIO(image)) as opened:  # Reads only its header.
-            return opened.size, opened.mode
+            return opened.size, opened.mode, not opened.has_transparency_data and orientation(opened) == 1
     except UnidentifiedImageError:
         raise RunError(f'{source}: the image {name} is not an image of a kind that Pillow reads') from None
     except Exception as error:  # Pillow raises errors of many types.

@@ -57,9 +57,7 @@ def check_unread(table: Table, column: Column, max_bad_share: float) -> None:
 def warn_of_extremes(place: str, column: Column) -> None:
     """Warns of numbers or dates far from all others, which may mark missing ones."""
     order = column.reading.order if column.reading else ''
-    why = dict.fromkeys(column.numbers.outliers, 'next to it, a model can hardly tell them apart')
-    why |= dict.fromkeys(column.numbers.sentinels, 'occurs repeatedly')
-    for value, reason in why.items():
+    for value, reason in column.numbers.extremes.items():
         cells = column.profile.values.counts() if order else ()
         cell = next((cell for cell in cells if dates.in_order(cell, order) == value), f'{value:.15g}')
         cure = f'{_as_missing(cell) or "--hparams=missing"} if it is missing'

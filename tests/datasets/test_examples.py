@@ -136,8 +136,11 @@ def test_a_schema_gives_kinds_and_is_rejected_if_the_examples_contradict_it(capl
         ({'x': 'categorical'}, RunError, 'the feature x has 1 values of float, but categorical needs 1 of bytes or int64'),
         ({'w': 'numeric'}, RunError, 'the feature w has 1 to 2 values of int64, but numeric needs 2 of float or int64'),
         ({'x': 'image'}, RunError, 'the feature x has 1 values of float, but image needs 1 of bytes'),
+        ({'m': 'numeric'}, RunError, 'own: the feature m is float or int64: write all as one type'),
     ):
-        assert message in raised(error, infer, [{**mixed(0), 'w': [1, 2]}, {**mixed(1), 'w': 1}], **features)
+        assert message in raised(error, infer, [{**mixed(0), 'w': [1, 2], 'm': 1}, {**mixed(1), 'w': 1, 'm': 1.0}], **features)
+    message = failed(infer, [{'x': 1.0, 'tags': ['a', 'b'], 'label': 0}] * 2)
+    assert '2 values of bytes, but categorical needs 1 of bytes or int64: write these, or give its kind, such as ign' in message
 
 
 def test_images_are_decoded_resized_or_taken_as_pixels_and_others_refused():
@@ -170,6 +173,31 @@ def test_images_are_decoded_resized_or_taken_as_pixels_and_others_refused():
         found = prepare_raw(example_parser, HParams({}, facts), raw)['image']
         np.testing.assert_allclose(found, expected[None] / 255, rtol=1e-6)
     assert 'Input is empty' in raised(tf.errors.InvalidArgumentError, parsed, facts, [{'a': b'', 'label': 0}])
+
+
+def test_transparent_and_turned_images_are_upright_on_white_in_records_and_raw_inputs(tmp_path, caplog):
+    tags = Image.Exif()
+    tags[ExifTags.Base.Orientation] = 6  # The left column becomes the first row.
+    turned = Image.new('RGB', (2, 2), (0, 0, 0))
+    turned.putpixel((0, 0), (255, 255, 255))
+    turned.save(tmp_path / 'turned.png', exif=tags)
+    Image.new('RGBA', (2, 2), (0, 0, 0, 51)).save(tmp_path / 'clear.png')  # On white, 204.
+    expected = {'turned': np.array([[0, 255], [0, 0]]), 'clear': np.full([2, 2], 204)}
+    contents = {name: (tmp_path / f'{name}.png').read_bytes() for name in expected}
+    for more in ({}, {'x': 1.0}):
+        examples = [{'a': contents[name], 'label': name, **more} for name in expected]
+        facts = describe(examples)
+        assert facts['features'][0]['is_picture'] and 'own: some of the images a are transparent, or turned by' in caplog.text
+        raw = {'a': [*contents.values()], **{name: [value] * 2 for name, value in more.items()}}
+        found = prepare_raw(example_parser, HParams({}, facts), raw)['image']
+        for (features, _), of_raw, pixels in zip(parsed(facts, examples), found, expected.values()):
+            np.testing.assert_allclose(features['image'], np.repeat(pixels[..., None], 3, 2) / 255, rtol=1e-6)
+            np.testing.assert_allclose(of_raw, features['image'], rtol=1e-6)
+    facts = describe(examples, {'features': {'a': {'kind': 'image', 'channels': 4}, 'x': 'ignore'}})
+    assert 'is_picture' not in facts['features'][0]
+    ((_, record),) = example_input.read_input(str(tmp_path / 'clear.png'), HParams({}, facts))
+    ((features, _),) = parsed(facts, [{'a': records.decode(record)['a'][1][0], 'label': 'clear'}])
+    np.testing.assert_allclose(features['image'], np.full([2, 2, 4], [0, 0, 0, 51]) / 255, rtol=1e-6)
 
 
 def test_roles_are_given_or_usual_names_and_some_of_them_and_of_the_labels_cannot_be_used():
@@ -352,6 +380,11 @@ UNKNOWN = records.encode({'x': 1.0}) + b'\x12\x00\x1a\x01a\x20\x01'  # Fields 2,
 def test_records_of_other_kinds_are_refused(records_, message):
     manifest.clear_cache(trusts=True)
     assert f'record 8: {message}' in failed(describe, [*labeled(), *records_])
+
+
+def test_a_split_of_records_of_another_kind_is_refused():
+    message = 'record 0: is a tf.train.SequenceExample, whose feature_lists frames would be ignored'
+    assert message in failed(describe, labeled(), others={'eval': [sequence(label=0)]})
 
 
 def later(example, schema=None, split='train', **first):
@@ -543,9 +576,43 @@ def test_sound_features_are_not_warned_of(features, caplog):
     assert [record.getMessage() for record in caplog.records] == []
 
 
+@pytest.mark.parametrize(
+    'values, warning',
+    [
+        ([-999 if i % 5 else i / 2 for i in range(40)], '-999 is far from all others, and occurs repeatedly: write NaN, or no'),
+        ([*range(39), 1e30], '1e+30 is far from all others, and next to it, a model can hardly tell them apart: write NaN'),
+        ([[i, 9999 if i % 5 else 2] for i in range(40)], '9999 is far from all others, and occurs repeatedly'),
+        ([[i / 40, i % 2 / 2, i % 3, i % 5, 1e6 + i] for i in range(40)], ''),
+    ],
+)
+def test_numbers_that_may_mark_missing_ones_are_warned_of(values, warning, caplog):
+    describe([{'n': np.float32(value), 'label': i % 2} for i, value in enumerate(values)])
+    assert (f'own: the feature n: {warning}' if warning else '') in caplog.text and bool(warning) == ('far' in caplog.text)
+
+
+def test_labels_that_may_mark_missing_ones_or_are_none_are_warned_of(caplog):
+    examples = [{'x': float(i), 'label': -999.0 if i % 5 else i / 2} for i in range(40)]
+    describe(examples, others={'eval': [{'x': 1.0, 'label': float('nan')}], 'test': [{'x': 2.0}]})
+    assert 'own: the label label: -999 is far from all others, and occurs repeatedly: leave out the example if' in caplog.text
+    assert 'own: the label label is NaN or infinite in the split eval: its metrics will be NaN: leave out' in caplog.text
+    assert 'split test' not in caplog.text
+
+
 def test_a_split_without_examples_is_warned_of(caplog):
     describe(labeled([0, 1] * 2), others={'eval': []})
-    assert 'own: the split eval has no examples.' in caplog.text
+    assert 'own: the split eval has no examples.' in caplog.text and 'no example has' not in caplog.text
+
+
+def test_features_that_all_examples_of_other_data_lack_are_warned_of(tmp_path, caplog):
+    examples = [{'n': [float(i), 1.0], 'k': i, 'c': 'ab'[i % 2], 'e': float('nan'), 'label': i % 2} for i in range(4)]
+    other = [{'N': [1.0, 1.0], 'k': 1, 'label': 0}, {'n': [float('nan')] * 2, 'C': 'a', 'label': 0}]
+    facts = describe(examples, others={'eval': other, 'test': [*other, examples[0]]})
+    assert 'own: the split eval: no example has a value of n, c, as the training data has: ' in caplog.text
+    assert 'split test: no' not in caplog.text
+    caplog.clear()
+    path = write(tmp_path / 'a.tfrecord', [{'N': [1.0, 1.0], 'k': 1, 'e': 1.0}])
+    assert len([*example_input.read_input(str(path), HParams(tokens.get_params(), facts))]) == 1
+    assert 'a.tfrecord: no example has a value of c, n, as the training data has: ' in caplog.text
 
 
 def test_classes_are_logged_with_their_examples_and_doubtful_ones_are_warned_of(caplog):
