@@ -5,6 +5,7 @@ import itertools
 import os
 import re
 import struct
+import sys
 import types
 
 import tf_estimator  # noqa: F401 - before TensorFlow
@@ -103,6 +104,41 @@ def test_optimizers_follow_their_formulas(use_resource):
         1,
     )
     np.testing.assert_allclose(clipped['v'], [-0.6, -0.8], rtol=1e-6)
+
+
+@pytest.mark.parametrize('use_resource', [False, True])
+def test_an_algorithm_of_scipy_computes_the_loss_and_sets_the_variables(use_resource, monkeypatch):
+    """The loss is (a - 1)^2 + rate * (b0^2 + 3 b1^2), with a rate of 2."""
+    calls = []
+
+    def minimize(function, start, bounds, constraints, **options):
+        calls.append((start.tolist(), bounds, options.pop('callback'), options))
+        for x in ([3.0, 1.0, -1.0], [1.0, 0.0, 0.5]):
+            calls.append([np.asarray(value).tolist() for value in function(np.array(x))])
+        calls.append([(c['type'], float(c['fun'](np.array(x))), c['jac'](np.array(x)).tolist()) for c in constraints])
+        return types.SimpleNamespace(x=np.array([1.0, 0.25, 0.0]), fun=0.125, message='found')
+
+    monkeypatch.setitem(sys.modules, 'scipy', types.SimpleNamespace(optimize=types.SimpleNamespace(minimize=minimize)))
+    with tf.Graph().as_default(), tf.Session() as session:
+        with tf.variable_scope('', use_resource=use_resource):
+            a, b = tf.get_variable('a', initializer=5.0), tf.get_variable('b', initializer=[6.0, 7.0])
+        tf.get_variable('untouched', initializer=8.0)
+        rate, fetched = tf.placeholder(tf.float32, []), []
+        loss = (a - 1) ** 2 + rate * (tf.gather(b, 0) ** 2 + 3 * tf.gather(b, 1) ** 2)
+        interface = Package('tensorflow.contrib.opt').ScipyOptimizerInterface
+        bounds = {b: (0, [1, np.inf])}
+        optimizer = interface(loss, [a, b], [a * b[0]], [b[1]], bounds, method='SLSQP', options={'maxiter': 5})
+        session.run(tf.global_variables_initializer())
+        optimizer.minimize(session, {rate: 2.0}, [a, rate], print, lambda *values: fetched.append(values))
+        assert [value.tolist() for value in session.run(tf.global_variables())] == [1.0, [0.25, 0.0], 8.0]
+    options = {'jac': True, 'method': 'SLSQP', 'options': {'maxiter': 5}}
+    assert calls == [
+        ([5.0, 6.0, 7.0], [(-np.inf, np.inf), (0, 1), (0, np.inf)], print, options),
+        [12.0, [4.0, 4.0, -12.0]],
+        [1.5, [0.0, 0.0, 6.0]],
+        [('eq', 0.0, [0.0, 1.0, 0.0]), ('ineq', 0.5, [0.0, 0.0, 1.0])],
+    ]
+    assert fetched == [(3.0, 2.0), (1.0, 2.0)]
 
 
 def test_a_clipping_optimizer_has_the_slots_of_its_optimizer():
@@ -387,6 +423,10 @@ def test_embeddings_of_old_columns_start_with_a_deviation_of_the_number_of_ids()
 
 
 def test_tables_that_change_and_sets_have_their_names():
+    with tf.Graph().as_default():
+        ids = lookup.string_to_index(tf.constant(['b', 'x']), ['a', 'b'])
+        ids, texts = run(ids, lookup.index_to_string(tf.constant([0, 7], tf.int64), ['a', 'b'], '?'))
+    assert ids.tolist() == [1, -1] and texts.tolist() == [b'a', b'?']
     with tf.Graph().as_default():
         table = Package('tensorflow.contrib.lookup').MutableDenseHashTable(tf.int64, tf.int64, -1, 0, -2)
         with tf.control_dependencies([table.insert(tf.constant([3], tf.int64), tf.constant([5], tf.int64))]):

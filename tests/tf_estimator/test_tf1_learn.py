@@ -82,7 +82,7 @@ def test_canned_estimators_take_arrays_and_predict_classes_and_scores(tmp_path):
     named = learn.DNNClassifier([4], columns, str(tmp_path / 'b'), n_classes=3, label_keys=['a', 'b', 'c'])
     named.fit(input_fn=lambda: (tf.constant(x), tf.constant(np.array(['a', 'b', 'c'])[y])), steps=1)
     assert {*named.predict(x)} <= {b'a', b'b', b'c'}
-    regressor = learn.LinearRegressor(columns, str(tmp_path / 'c'), optimizer=tf.train.GradientDescentOptimizer(0.0)).fit(
+    regressor = learn.LinearRegressor(columns[0], str(tmp_path / 'c'), optimizer=tf.train.GradientDescentOptimizer(0.0)).fit(
         x, y, steps=1
     )
     assert regressor.evaluate(x, y)['loss'] == pytest.approx((0 + 1 + 4) / 3)  # The mean of squares.
@@ -120,6 +120,33 @@ def test_columns_of_one_name_are_all_learned(tmp_path):
     network = learn.DNNRegressor([4], columns, str(tmp_path / 'b')).fit(x.astype(np.int64), y, steps=1)
     shapes = [network.get_variable_value(n).shape for n in network.get_variable_names() if n.endswith('embedding_weights')]
     assert sorted(shapes) == [(6, 2), (6, 3)]
+
+
+def test_a_monitor_evaluates_new_checkpoints_and_stops_a_training_that_does_not_become_better(tmp_path, caplog):
+    config = learn.RunConfig(save_checkpoints_steps=2)
+    monitor = learn.monitors.ValidationMonitor
+    for name, rate, options, end, best in (
+        ('same', 0.0, {'x': X, 'y': Y, 'early_stopping_rounds': 4}, 7, (True, 3, 1.0)),  # Looks at the steps 3, 5 and 7.
+        ('better', -0.01, {'x': X, 'y': Y, 'early_stopping_rounds': 4, 'early_stopping_metric_minimize': False}, 8, None),
+        ('free', 0.0, {'input_fn': learners._input_fn(X, Y, None, None), 'eval_steps': 1}, 8, (False, None, None)),
+        ('once', 0.0, {'x': X, 'y': Y, 'early_stopping_rounds': 1, 'check_interval_secs': 1000}, 8, (False, 3, 1.0)),
+    ):
+        hook = monitor(every_n_steps=2, **{'check_interval_secs': None, **options})
+        hook._looked_at_step = 1  # Checkpoints are of even steps: the order of hooks does not matter.
+        estimator = learn.Estimator(model_fn, str(tmp_path / name), config, {'rate': rate}).fit(X, Y, steps=8, monitors=[hook])
+        assert estimator.get_variable_value('global_step') == end
+        if best:
+            assert (hook.early_stopped, hook.best_step, hook.best_value) == best
+        else:
+            assert not hook.early_stopped and hook.best_step == 7 and hook.best_metrics['loss'] > 1
+    assert 'early_stopping_metric' in str(pytest.raises(ValueError, _monitored, estimator, monitor).value)
+    with pytest.raises(ValueError, match='give an input_fn, or x'):
+        monitor()
+
+
+def _monitored(estimator, monitor):
+    hook = monitor(X, Y, every_n_steps=1, early_stopping_rounds=1, early_stopping_metric='no_such')
+    estimator.fit(X, Y, steps=1, monitors=[hook])
 
 
 def test_a_configuration_has_masters_and_the_sessions_settings(monkeypatch):

@@ -233,6 +233,43 @@ def test_a_cell_with_one_gate_is_that_of_its_paper():
     np.testing.assert_allclose(found[1], h, rtol=1e-4, atol=1e-6)
 
 
+def test_a_cell_whose_state_meets_no_matrix_is_that_of_its_paper():
+    kernel, bias = RANDOM.normal(size=[SIZE, 4 * UNITS]), BIAS[: 2 * UNITS]
+    with tf.Graph().as_default():
+        outputs, state = tf.nn.dynamic_rnn(rnn.SRUCell(UNITS), tf.constant(X), dtype=tf.float32, time_major=True)
+        found = evaluate([outputs, state], **{'rnn/sru_cell/kernel': kernel, 'rnn/sru_cell/bias': bias})
+    c, expected = np.zeros([BATCH, UNITS]), []
+    for x in X:
+        new, f, r, passed = np.split(x @ kernel, 4, 1)
+        f, r = sigmoid(f + bias[:UNITS]), sigmoid(r + bias[UNITS:])
+        c = f * c + (1 - f) * new
+        expected.append(r * np.tanh(c) + (1 - r) * passed)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found[1], c, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize('is_joined', [False, True])
+def test_an_lstm_of_pictures_is_one_of_pixels_and_their_neighbors(is_joined):
+    x = RANDOM.normal(size=[BATCH, LENGTH, 4, 1]).astype(np.float32)
+    kernel, bias = RANDOM.normal(size=[3, 1 + UNITS, 4 * UNITS]), BIAS
+    with tf.Graph().as_default():
+        cell = rnn.Conv1DLSTMCell(input_shape=(4, 1), output_channels=UNITS, kernel_shape=[3], skip_connection=is_joined)
+        outputs, state = tf.nn.dynamic_rnn(cell, tf.constant(x), dtype=tf.float32)
+        scope = 'rnn/conv_1d_lstm_cell'
+        outputs, c_found, h_found = evaluate([outputs, *state], **{f'{scope}/kernel': kernel, f'{scope}/biases': bias})
+    c, h = np.zeros([2, BATCH, 4, UNITS])
+    for step in range(LENGTH):
+        padded = np.pad(np.concatenate([x[:, step], h], -1), [(0, 0), (1, 1), (0, 0)])
+        i, j, f, o = np.split(sum(padded[:, n : n + 4] @ kernel[n] for n in range(3)) + bias, 4, -1)
+        c = sigmoid(f + 1) * c + sigmoid(i) * np.tanh(j)
+        h = np.tanh(c) * sigmoid(o)
+        expected = np.concatenate([h, x[:, step]], -1) if is_joined else h
+        np.testing.assert_allclose(outputs[:, step], expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose([c_found, h_found], [c, h], rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match='Invalid input_shape'):
+        rnn.ConvLSTMCell(2, [4, 1], 1, [3])
+
+
 def test_a_cell_attends_to_its_last_outputs():
     class Sum(tf.nn.rnn_cell.RNNCell):
         """Adds the inputs to its state."""
@@ -279,6 +316,38 @@ def test_states_are_of_one_class_in_all_modules():
                 cell = getattr(module, name)(UNITS)
                 _, state = tf.nn.dynamic_rnn(cell, tf.constant(X), dtype=tf.float32)
             assert type(state) is type(cell.state_size) is module.LSTMStateTuple is tf.nn.rnn_cell.LSTMStateTuple
+
+
+class Double(tf.nn.rnn_cell.RNNCell):
+    """Its output is twice its input; its state, which starts at 1, counts the steps."""
+
+    state_size, output_size = 1, SIZE
+
+    def zero_state(self, batch_size, dtype):
+        return tf.ones([batch_size, 1], dtype)
+
+    def call(self, inputs, state):
+        return 2 * inputs, state + 1
+
+
+@pytest.mark.parametrize('is_coupled', [False, True])
+def test_gates_mix_inputs_and_outputs(is_coupled):
+    gates = {
+        name: RANDOM.normal(size=[SIZE] * n) for name, n in dict(carry_w=2, carry_b=1, transform_w=2, transform_b=1).items()
+    }
+    carry = sigmoid(X[0] @ gates['carry_w'] + gates['carry_b'])
+    transform = 1 - carry if is_coupled else sigmoid(X[0] @ gates['transform_w'] + gates['transform_b'])
+    with tf.Graph().as_default():
+        cell = rnn.HighwayWrapper(Double(), is_coupled, 0.5)
+        fetches = cell(tf.constant(X[0]), cell.zero_state(BATCH, tf.float32))
+        found, state = evaluate(fetches, **{name: gates[name] for name in gates if 'carry' in name or not is_coupled})
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            starts = [
+                value[0] for name, value in session.run({v.op.name: v for v in tf.global_variables()}).items() if '_b' in name
+            ]
+    np.testing.assert_allclose(found, X[0] * carry + 2 * X[0] * transform, rtol=1e-5)
+    assert state.tolist() == [[2.0]] * BATCH and starts == ([0.5] if is_coupled else [0.5, -0.5])
 
 
 def test_wrappers_project_with_the_variables_of_tensorflow_1():

@@ -350,3 +350,156 @@ def test_the_loss_of_sequences_is_a_weighted_mean_or_sum():
     for flags in ((True, False, False, True), (False, True, True, False), (True, False, True, False)):
         with pytest.raises(ValueError, match='averaged'):
             seq2seq.sequence_loss(logits, targets, weights, *flags)
+
+
+class Steps:
+    """Basic recurrent networks of sequences of ids, in NumPy, with the variables of tf.contrib.legacy_seq2seq.
+
+    Args:
+      shapes: {name of a variable: shape}.
+      scope: of the variables.
+    """
+
+    def __init__(self, shapes, scope):
+        random = np.random.RandomState(7)
+        self.values = {f'{scope}/{name}': random.normal(size=shape) for name, shape in shapes.items()}
+        self.scope = scope
+
+    def linear(self, scope, *inputs):
+        scope = f'{self.scope}/{scope}'
+        return np.concatenate(inputs, 1) @ self.values[f'{scope}/kernel'] + self.values[f'{scope}/bias']
+
+    def encode(self, sequence):
+        h, outputs = np.zeros([len(sequence[0]), 3]), []
+        for ids in sequence:
+            x = self.values[f'{self.scope}/rnn/embedding_wrapper/embedding'][ids]
+            h = np.tanh(self.linear('rnn/embedding_wrapper/basic_rnn_cell', x, h))
+            outputs.append(h)
+        return np.stack(outputs, 1), h
+
+
+def listed(sequence):
+    return [tf.constant(ids) for ids in sequence]
+
+
+ENCODER = {
+    'rnn/embedding_wrapper/embedding': [5, 2],
+    'rnn/embedding_wrapper/basic_rnn_cell/kernel': [5, 3],
+    'rnn/embedding_wrapper/basic_rnn_cell/bias': [3],
+}
+SOURCE, TARGET = np.array([[1, 4], [0, 2], [3, 3]]), np.array([[0, 1], [2, 3], [5, 4], [1, 1]])
+
+
+@pytest.mark.parametrize('feeds, starts_attending', [('data', False), ('tensor', True), ('best', False)])
+def test_a_decoder_of_lists_attends_to_the_encoder_and_may_read_its_best_outputs(feeds, starts_attending):
+    decoder = 'embedding_attention_decoder/attention_decoder'
+    cell = f'{decoder}/output_projection_wrapper'
+    layers = {
+        decoder: [2 + 3 + 3, 2],
+        f'{decoder}/Attention_0': [3, 3],
+        f'{decoder}/Attention_1': [3, 3],
+        f'{cell}/basic_rnn_cell': [5, 3],
+        cell: [3, 6],
+        f'{decoder}/AttnOutputProjection': [6 + 3 + 3, 6],
+    }
+    shapes = {**ENCODER, 'embedding_attention_decoder/embedding': [6, 2]}
+    shapes |= {f'{decoder}/Attn{kind}_{i}': shape for i in (0, 1) for kind, shape in (('W', [1, 1, 3, 3]), ('V', [3]))}
+    for name, shape in layers.items():
+        shapes |= {f'{name}/kernel': shape, f'{name}/bias': shape[1:]}
+    steps = Steps(shapes, 'embedding_attention_seq2seq')
+    with tf.Graph().as_default():
+        outputs, state = legacy_seq2seq.embedding_attention_seq2seq(
+            listed(SOURCE),
+            listed(TARGET),
+            tf.nn.rnn_cell.BasicRNNCell(3),
+            *(5, 6, 2),
+            num_heads=2,
+            feed_previous={'data': False, 'best': True, 'tensor': tf.constant(True)}[feeds],
+            initial_state_attention=starts_attending,
+        )
+        outputs, state = evaluate([outputs, state], **steps.values)
+    memory, h = steps.encode(SOURCE)
+    w = {name.removeprefix('embedding_attention_seq2seq/'): value for name, value in steps.values.items()}
+
+    def attend(h):
+        found = []
+        for i in (0, 1):
+            query = steps.linear(f'{decoder}/Attention_{i}', h)[:, None]
+            scores = np.exp(np.tanh(memory @ w[f'{decoder}/AttnW_{i}'][0, 0] + query) @ w[f'{decoder}/AttnV_{i}'])
+            found.append(np.einsum('bt,bts->bs', scores / scores.sum(1, keepdims=True), memory))
+        return found
+
+    attention, expected = attend(h) if starts_attending else [np.zeros([2, 3])] * 2, None
+    for step, ids in enumerate(TARGET):
+        ids = ids if expected is None or feeds == 'data' else expected.argmax(1)
+        x = steps.linear(decoder, w['embedding_attention_decoder/embedding'][ids], *attention)
+        h = np.tanh(steps.linear(f'{cell}/basic_rnn_cell', x, h))
+        attention = attend(h)
+        expected = steps.linear(f'{decoder}/AttnOutputProjection', steps.linear(cell, h), *attention)
+        np.testing.assert_allclose(outputs[step], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(state, h, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize('is_fed', [False, True])
+def test_buckets_share_a_model_of_several_lengths(is_fed):
+    decoder = 'embedding_rnn_decoder'
+    shapes = {**ENCODER, f'{decoder}/embedding': [6, 2], 'kernel': [3, 6], 'bias': [6]}
+    shapes |= {f'{decoder}/rnn_decoder/basic_rnn_cell/kernel': [5, 3], f'{decoder}/rnn_decoder/basic_rnn_cell/bias': [3]}
+    steps = Steps(shapes, 'embedding_rnn_seq2seq')
+    kernel, bias = (np.float32(steps.values.pop(f'embedding_rnn_seq2seq/{name}')) for name in ('kernel', 'bias'))
+    weights = np.arange(8, dtype=np.float32).reshape(4, 2)
+    goals, buckets = np.roll(TARGET, -1, 0), [(2, 3), (3, 4)]
+
+    def model(source, target):
+        cell = tf.nn.rnn_cell.BasicRNNCell(3)
+        found, state = legacy_seq2seq.embedding_rnn_seq2seq(source, target, cell, 5, 6, 2, (kernel, bias), is_fed)
+        return [tf.matmul(output, kernel) + bias for output in found], state
+
+    with tf.Graph().as_default():
+        lists = [listed(values) for values in (SOURCE, TARGET, goals, weights)]
+        fetches = legacy_seq2seq.model_with_buckets(*lists, buckets, model)
+        by_example = legacy_seq2seq.model_with_buckets(
+            *lists, buckets[:1], lambda *x: (fetches[0][0], None), per_example_loss=True
+        )
+        (outputs, losses), (_, by_example) = evaluate([fetches, by_example], **steps.values)
+        for wrong in ([*lists[:3], lists[3][:3]], [lists[0][:2], *lists[1:]]):
+            with pytest.raises(ValueError, match=r'the bucket \(3, 4\) is longer than'):
+                legacy_seq2seq.model_with_buckets(*wrong, [(3, 4)], model)
+        with pytest.raises(ValueError):
+            legacy_seq2seq.sequence_loss(lists[3], lists[2][:3], lists[3])
+    for i, (source, target) in enumerate(buckets):
+        _, h = steps.encode(SOURCE[:source])
+        expected = []
+        for step, ids in enumerate(TARGET[:target]):
+            ids = expected[-1].argmax(1) if step and is_fed else ids
+            x = steps.values[f'embedding_rnn_seq2seq/{decoder}/embedding'][ids]
+            h = np.tanh(steps.linear(f'{decoder}/rnn_decoder/basic_rnn_cell', x, h))
+            expected.append(h @ kernel + bias)
+        np.testing.assert_allclose(outputs[i], expected, rtol=1e-4, atol=1e-5)
+        log = np.array(expected) - np.log(np.exp(expected).sum(-1, keepdims=True))
+        entropy = -np.take_along_axis(log, goals[:target, :, None], -1)[..., 0]
+        means = (entropy * weights[:target]).sum(0) / weights[:target].sum(0)
+        assert losses[i] == pytest.approx(means.mean(), rel=1e-4)
+        if not i:
+            np.testing.assert_allclose(by_example[0], means, rtol=1e-4)
+
+
+@pytest.mark.parametrize('is_tied', [False, True])
+def test_a_decoder_starts_from_the_state_of_an_encoder(is_tied):
+    scope = 'combined_tied_rnn_seq2seq/tied_rnn_seq2seq' if is_tied else 'basic_rnn_seq2seq'
+    encoder, decoder = ('', '') if is_tied else ('/rnn', '/rnn_decoder')
+    names = dict.fromkeys(f'{scope}{part}/basic_rnn_cell' for part in (encoder, decoder))
+    values = {
+        f'{name}/{kind}': RANDOM.normal(size=shape) for name in names for kind, shape in (('kernel', [5, 3]), ('bias', [3]))
+    }
+    x = RANDOM.normal(size=[4, 1, 2]).astype(np.float32)
+    make = legacy_seq2seq.tied_rnn_seq2seq if is_tied else legacy_seq2seq.basic_rnn_seq2seq
+    with tf.Graph().as_default():
+        outputs, state = evaluate(make(listed(x[:2]), listed(x[2:]), tf.nn.rnn_cell.BasicRNNCell(3)), **values)
+    h, hidden = np.zeros([1, 3]), []
+    for inputs, part in zip(x, (encoder, encoder, decoder, decoder)):
+        name = f'{scope}{part}/basic_rnn_cell'
+        h = np.tanh(np.concatenate([inputs, h], 1) @ values[f'{name}/kernel'] + values[f'{name}/bias'])
+        hidden.append(h)
+    np.testing.assert_allclose(outputs, hidden[2:], rtol=1e-5)
+    np.testing.assert_allclose(state, h, rtol=1e-5)

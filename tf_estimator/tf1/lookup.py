@@ -33,3 +33,11 @@ def index_table_from_tensor(mapping=None, num_oov_buckets=0, default_value=-1, d
 def index_to_string_table_from_tensor(mapping=None, default_value='UNK', name=None, **kwargs):
     """Like tf's, with `mapping` for `vocabulary_list`."""
     return lookup_ops.index_to_string_table_from_tensor(kwargs.pop('vocabulary_list', mapping), default_value, name)
+
+
+def string_to_index(tensor, mapping, default_value=-1, name=None):
+    return lookup_ops.index_table_from_tensor(mapping, default_value=default_value, name=name).lookup(tensor)
+
+
+def index_to_string(tensor, mapping, default_value='UNK', name=None):
+    return lookup_ops.index_to_string_table_from_tensor(mapping, default_value, name).lookup(tensor)

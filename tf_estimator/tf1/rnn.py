@@ -1,6 +1,7 @@
 """tf.contrib.rnn: the cells and functions that tf.nn lacks, with the variables' names of TensorFlow 1."""
 
 import contextlib
+import functools
 import sys
 
 import tensorflow.compat.v1 as tf
@@ -369,6 +370,12 @@ def linear(args, output_size, bias, bias_initializer=None, kernel_initializer=No
     return product + tf.get_variable('bias', shape[1:], joined.dtype, bias_initializer or tf.zeros_initializer())
 
 
+def attended(values, keys, v, query):
+    """Returns the mean of values [batch, time, size], weighted by scores of their keys and a query, which may be a nest."""
+    scores = tf.reduce_sum(v * tf.tanh(keys + linear(query, tf.compat.dimension_value(v.shape[0]), True)[:, None]), 2)
+    return tf.reduce_sum(tf.nn.softmax(scores)[:, :, None] * values, 1)
+
+
 class UGRNNCell(tf.nn.rnn_cell.RNNCell):
     """A cell with one gate. (J. Collins, J. Sohl-Dickstein, D. Sussillo: Capacity and Trainability in RNNs, 2017.)"""
 
@@ -387,6 +394,76 @@ class UGRNNCell(tf.nn.rnn_cell.RNNCell):
         return state, state
 
 
+class SRUCell(tf.nn.rnn_cell.RNNCell):
+    """A cell whose state meets no matrix. (T. Lei et al.: Training RNNs as Fast as CNNs, 2017.)"""
+
+    def __init__(self, num_units, activation=None, reuse=None, name=None, **options):
+        super().__init__(_reuse=reuse, name=name, **options)
+        self._num_units, self._activation = num_units, activation or tf.tanh
+
+    state_size = output_size = property(lambda self: self._num_units)
+
+    def call(self, inputs, state):
+        new, *gates, passed = tf.split(linear(inputs, 4 * self._num_units, False), 4, 1)
+        bias = tf.get_variable('bias', [2 * self._num_units], inputs.dtype, tf.zeros_initializer())
+        forget, reset = tf.split(tf.sigmoid(tf.concat(gates, 1) + bias), 2, 1)
+        state = forget * state + (1 - forget) * new
+        return reset * self._activation(state) + (1 - reset) * passed, state
+
+
+class ConvLSTMCell(tf.nn.rnn_cell.RNNCell):
+    """An LSTM of pictures, by convolutions. (X. Shi et al.: Convolutional LSTM Network, 2015.)
+
+    Args:
+      conv_ndims: 1, 2 or 3.
+      input_shape: of a picture, with its channels last.
+      skip_connection: whether the inputs are joined to the outputs.
+    """
+
+    def __init__(
+        self,
+        conv_ndims,
+        input_shape,
+        output_channels,
+        kernel_shape,
+        use_bias=True,
+        skip_connection=False,
+        forget_bias=1.0,
+        initializers=None,
+        name='conv_lstm_cell',
+    ):
+        super().__init__(name=name)
+        if conv_ndims != len(input_shape) - 1:
+            raise ValueError(f'Invalid input_shape {input_shape} for conv_ndims={conv_ndims}')
+        self._sides, self._depth, self._joined = [*input_shape[:-1]], output_channels, input_shape[-1] * skip_connection
+        self._kernel, self._use_bias, self._forget_bias = [*kernel_shape], use_bias, forget_bias
+
+    @property
+    def output_size(self):
+        return tf.TensorShape([*self._sides, self._depth + self._joined])
+
+    @property
+    def state_size(self):
+        return LSTMStateTuple(*[tf.TensorShape([*self._sides, self._depth])] * 2)
+
+    def call(self, inputs, state):
+        c, h = state
+        joined, depth = tf.concat([inputs, h], -1), 4 * self._depth
+        kernel = tf.get_variable('kernel', [*self._kernel, tf.compat.dimension_value(joined.shape[-1]), depth], inputs.dtype)
+        gates = tf.nn.convolution(joined, kernel, padding='SAME')
+        if self._use_bias:
+            gates += tf.get_variable('biases', [depth], inputs.dtype, tf.zeros_initializer())
+        i, j, f, o = tf.split(gates, 4, -1)
+        c = tf.sigmoid(f + self._forget_bias) * c + tf.sigmoid(i) * tf.tanh(j)
+        h = tf.tanh(c) * tf.sigmoid(o)
+        return tf.concat([h, inputs], -1) if self._joined else h, LSTMStateTuple(c, h)
+
+
+Conv1DLSTMCell, Conv2DLSTMCell, Conv3DLSTMCell = (
+    functools.partial(ConvLSTMCell, n, name=f'conv_{n}d_lstm_cell') for n in (1, 2, 3)
+)
+
+
 class _Wrapper(tf.nn.rnn_cell.RNNCell):
     def __init__(self, cell, reuse=None):
         super().__init__(_reuse=reuse)
@@ -399,6 +476,49 @@ class _Wrapper(tf.nn.rnn_cell.RNNCell):
     @property
     def output_size(self):
         return self._cell.output_size
+
+    def zero_state(self, batch_size, dtype):
+        return self._cell.zero_state(batch_size, dtype)
+
+
+class EmbeddingWrapper(_Wrapper):
+    """A cell whose inputs are ids, int [batch] or [batch, 1]; without an initializer, embeddings have a variance of 1."""
+
+    def __init__(self, cell, embedding_classes, embedding_size, initializer=None, reuse=None):
+        super().__init__(cell, reuse)
+        self._shape, self._initializer = [embedding_classes, embedding_size], initializer
+
+    def call(self, inputs, state):
+        initializer = (
+            self._initializer or tf.get_variable_scope().initializer or tf.random_uniform_initializer(-(3**0.5), 3**0.5)
+        )
+        embedding = tf.get_variable('embedding', self._shape, tf.nest.flatten(state)[0].dtype, initializer)
+        return self._cell(tf.nn.embedding_lookup(embedding, tf.reshape(inputs, [-1])), state)
+
+
+class HighwayWrapper(_Wrapper):
+    """A cell whose outputs gates mix with its inputs. (R. Srivastava, K. Greff, J. Schmidhuber: Highway Networks, 2015.)
+
+    Args:
+      couple_carry_transform_gates: whether what is not carried is transformed.
+      carry_bias_init: the bias of the carry gate, and minus that of the transform gate.
+    """
+
+    def __init__(self, cell, couple_carry_transform_gates=True, carry_bias_init=1.0):
+        super().__init__(cell)
+        self._is_coupled, self._bias = couple_carry_transform_gates, carry_bias_init
+
+    def __call__(self, inputs, state, scope=None):  # Its variables are in no scope of its own.
+        outputs, state = self._cell(inputs, state, scope)
+        carry = self._gate(inputs, 'carry', self._bias)
+        transform = 1 - carry if self._is_coupled else self._gate(inputs, 'transform', -self._bias)
+        return inputs * carry + outputs * transform, state
+
+    def _gate(self, inputs, name, bias):
+        size = tf.compat.dimension_value(inputs.shape[1])
+        weights = tf.get_variable(f'{name}_w', [size, size], inputs.dtype)
+        biases = tf.get_variable(f'{name}_b', [size], inputs.dtype, tf.constant_initializer(bias))
+        return tf.sigmoid(tf.matmul(inputs, weights) + biases)
 
 
 class InputProjectionWrapper(_Wrapper):
@@ -449,6 +569,7 @@ class AttentionCellWrapper(_Wrapper):
 
     output_size = property(lambda self: self._size)
     state_size = property(lambda self: (self._cell.state_size, self._size, self._size * self._length))
+    zero_state = tf.nn.rnn_cell.RNNCell.zero_state  # Of more than the cell's.
 
     def call(self, inputs, state):
         state, attention, memory = state
@@ -457,10 +578,7 @@ class AttentionCellWrapper(_Wrapper):
         with tf.variable_scope('attention'):
             values = tf.reshape(memory, [-1, self._length, self._size])
             keys = tf.tensordot(values, tf.get_variable('attn_w', [1, 1, self._size, self._keys_size])[0, 0], 1)
-            scores = tf.get_variable('attn_v', [self._keys_size]) * tf.tanh(
-                keys + linear(state, self._keys_size, True)[:, None]
-            )
-            attention = tf.reduce_sum(tf.nn.softmax(tf.reduce_sum(scores, 2))[:, :, None] * values, 1)
+            attention = attended(values, keys, tf.get_variable('attn_v', [self._keys_size]), state)
         with tf.variable_scope('attn_output_projection'):
             outputs = linear([outputs, attention], self._size, True)
         return outputs, (state, attention, tf.concat([memory[:, self._size :], outputs], 1))

@@ -2,6 +2,7 @@
 
 from tf_estimator.tf1.learn.evaluation_metrics import metric_fn
 from tf_estimator.tf1.learn.input_data import InputFnOps
+from tf_estimator.tf1.learn.monitors import replace_monitors_with_hooks
 
 import tensorflow.compat.v1 as tf
 
@@ -36,7 +37,8 @@ class Experiment:
     ):
         self.estimator = estimator
         self._measured = tf.estimator.add_metrics(estimator, metric_fn(eval_metrics)) if eval_metrics else estimator
-        self._train_spec = tf.estimator.TrainSpec(train_input_fn, train_steps, train_monitors, saving_listeners)
+        hooks = replace_monitors_with_hooks(train_monitors, estimator)
+        self._train_spec = tf.estimator.TrainSpec(train_input_fn, train_steps, hooks, saving_listeners)
         self._eval_spec = tf.estimator.EvalSpec(
             eval_input_fn, eval_steps, hooks=eval_hooks, exporters=export_strategies, start_delay_secs=0, throttle_secs=0
         )
@@ -66,10 +68,6 @@ def run(experiment_fn, output_dir=None, schedule=None, run_config=None, hparams=
     if (schedule or 'train_and_evaluate') not in tasks:
         raise ValueError(f'Schedule references non-existent task {schedule}: there are {", ".join(tasks)}')
     return getattr(experiment, schedule or 'train_and_evaluate')()
-
-
-def replace_monitors_with_hooks(monitors, estimator):
-    return list(monitors or ())
 
 
 def make_export_strategy(serving_input_fn, default_output_alternative_key=None, assets_extra=None, as_text=False, **options):

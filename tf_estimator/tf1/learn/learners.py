@@ -8,6 +8,7 @@ from typing import Any
 from tf_estimator.mending import around
 from tf_estimator.tf1.estimator import clip_gradients_by_norm
 from tf_estimator.tf1.learn.evaluation_metrics import metric_fn
+from tf_estimator.tf1.learn.monitors import replace_monitors_with_hooks
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -55,7 +56,8 @@ class _Learner(tf.estimator.Estimator):
     """The methods of Estimators, for which x and y may be arrays in place of an input_fn."""
 
     def fit(self, x=None, y=None, input_fn=None, steps=None, batch_size=None, monitors=None, max_steps=None):
-        return self.train(_input_fn(x, y, input_fn, batch_size, None, True), monitors, steps, max_steps)
+        hooks = replace_monitors_with_hooks(monitors, self)
+        return self.train(_input_fn(x, y, input_fn, batch_size, None, True), hooks, steps, max_steps)
 
     partial_fit = fit
 
@@ -176,7 +178,7 @@ class SKCompat:
 
 def _distinct(columns):
     """Returns each column once; those of one name, which tf.feature_column refuses, with numbers."""
-    columns = [*columns]
+    columns = [columns] if hasattr(columns, 'name') else [*columns]
     taken, found = {column.name for column in columns}, {}
     for column in dict.fromkeys(columns):
         kind, name = type(column), column.name
