@@ -12,7 +12,10 @@ _FAILED = {  # Texts for one task, and for several.
 }
 _LONG_SECONDS = 10  # No step of a task that is lost takes this long, unless it waits for another.
 _CHECK = 'check that it runs and that its address is right'
-_OTHER_PROGRAM = 'another program answers there: correct the address, or end that program'
+_OTHER_PROGRAM = (
+    'another program answers there, or a task that has --min_tasks, unlike this one: correct the address, end that program, or '
+    'start all tasks with the same command'
+)
 
 
 class Members:

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster import tf_config
 from estimator_trainer.common.commands import flags, request
-from estimator_trainer.common.commands.rerun import Rerun, rerun
+from estimator_trainer.common.commands.rerun import Rerun, last_ordered, rerun
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.options.values import parse_step
 from estimator_trainer.common.paths import real
@@ -40,7 +40,7 @@ def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objec
     if real(directory) == real(output_dir):
         raise UsageError(f'--replay_dir={directory}: is the output_dir of the run, which is only read: choose another')
     data_dir = FLAGS.data_dir if FLAGS['data_dir'].present else None
-    with rerun(output_dir, first, stop, data_dir, objects, records=True) as again:
+    with rerun(output_dir, first, last, stop, data_dir, objects, records=True) as again:
         tf.io.gfile.makedirs(directory)  # Fails now rather than in the end.
         steps = written.Steps(os.path.join(again.directory, 'steps.jsonl'))
         found = _replay(again, steps, output_dir, first, last)
@@ -65,7 +65,8 @@ def _replay(again: Rerun, steps: written.Steps, output_dir, first, last):
         raise UsageError(f'--step={first}: the loss, or a variable, is not finite after step {end}: look at it by --step={end}')
     following = recorded_losses.next_logged(output_dir, last)
     if is_finite and following and not recorded_losses.compare(output_dir, losses).steps:
-        if following - last <= max(last - start, _FEW):  # There is no other evidence.
+        is_near = following - last <= max(last - start, _FEW)
+        if is_near and following <= last_ordered(output_dir):  # There is no other evidence.
             again.train(following)
     comparison = recorded_losses.compare(output_dir, losses)
     is_same, differences = comparison.differing is None, again.differences

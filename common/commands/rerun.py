@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 import contextlib
 import json
+import math
 import os
 from typing import Any
 
@@ -208,6 +209,7 @@ class Rerun:
 def rerun(
     output_dir: str,
     before: int | None,
+    last: int,
     stop: StopOnSignal,
     data_dir: str | None = None,
     objects: request.Objects = _NONE,
@@ -218,6 +220,7 @@ def rerun(
 
     Args:
       before: the step; None to train from the initialization, or the warm start.
+      last: the last step to train.
       data_dir: where its data is now, if it was moved.
       objects: the model and dataset of a run that a Python program has made of objects.
       checkpoint_path: another checkpoint to go on from, without suffix.
@@ -227,7 +230,7 @@ def rerun(
       UsageError: there is no such checkpoint, or the run has no record of its flags.
       CheckpointGone: the given checkpoint was deleted meanwhile.
     """
-    _check(output_dir, data_dir)
+    _check(output_dir, last, data_dir)
     with contextlib.ExitStack() as cleanup:
         while True:
             directory, step = cleanup.enter_context(workplace.temporary(output_dir)), 0
@@ -243,7 +246,13 @@ def rerun(
         yield Rerun(output_dir, directory, step, stop, data_dir, objects, records)
 
 
-def _check(output_dir, data_dir):
+def last_ordered(output_dir: str) -> float:
+    """Returns the last step of a run before updates without an order, those by parameter servers; infinity if it had none."""
+    since = saved_flags.asynchronous_since(saved_flags.load(output_dir))
+    return math.inf if since is None else since
+
+
+def _check(output_dir, last, data_dir):
     """Raises UsageError if a run cannot be trained again, RunError if its data is gone: it would be prepared elsewhere."""
     kept = saved_flags.load(output_dir)
     if not kept or not tf.io.gfile.exists(run_dir.hparams_path(output_dir)):
@@ -251,8 +260,11 @@ def _check(output_dir, data_dir):
             f'--output_dir={output_dir}: has no record of its flags, as it is no run, or one of an older version: steps of '
             'runs that begin now can be replayed'
         )
-    if saved_flags.asynchronous_since(kept) is not None:
-        raise UsageError(f'--output_dir={output_dir}: was trained with parameter servers, which keep no order of the updates')
+    if last > (ordered := last_ordered(output_dir)):
+        raise UsageError(
+            f'--output_dir={output_dir}: after step {ordered} it was trained with parameter servers, which keep no order of '
+            'the updates'
+        )
     if kept.get('precision') == 'float16' and not tf.config.list_physical_devices('GPU'):
         raise UsageError(
             f'--output_dir={output_dir}: was trained with --precision=float16, which needs a GPU: train its steps again where '

@@ -8,7 +8,7 @@ from absl import flags as absl_flags
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import flags, request
-from estimator_trainer.common.commands.rerun import rerun
+from estimator_trainer.common.commands.rerun import last_ordered, rerun
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference.evaluated_input import aside
 from estimator_trainer.common.replay import exported, input_state, proof
@@ -81,7 +81,13 @@ def _shown(interval):
 
 def _intervals(verified):
     """Returns the intervals between kept checkpoints; raises UsageError if there are none."""
-    found = proof.intervals([*verified.kept], verified.from_start)
+    every = proof.intervals([*verified.kept], verified.from_start)
+    ordered = last_ordered(verified.output_dir)
+    found = [interval for interval in every if interval[1] <= ordered] or every
+    if len(found) < len(every):
+        tf.logging.warning(
+            'The steps after %d had parameter servers, which keep no order: they are not trained again.', ordered
+        )
     if not found:
         steps = ', '.join(map(str, verified.kept)) or 'none'
         raise UsageError(
@@ -126,7 +132,7 @@ def _train_again(verified, start, end, stop, data_dir, objects):
 @contextlib.contextmanager
 def _trained(verified, path, end, stop, data_dir, objects):
     """Yields the directory of a Rerun up to a step, from a checkpoint, or from the initialization if that is None."""
-    with rerun(verified.output_dir, end if path else None, stop, data_dir, objects, path) as again:
+    with rerun(verified.output_dir, end if path else None, end, stop, data_dir, objects, path) as again:
         if not again.train(end):
             raise RunError(f'{verified.kept[end]}: training the steps before it again gives a loss that is not finite')
         _compare_input(verified, again, end)

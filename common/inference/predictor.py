@@ -54,6 +54,7 @@ class Predictor:
       class_names: {key of a target: names}, as of `class_names_of`; adds 'class_name', str, to predictions of a 'class'.
       follows_best: whether `reload` loads the best checkpoint of the model's directory by default, not the latest.
       answers_one: whether a small network is loaded twice, to predict single examples faster.
+      check_new: called before another checkpoint is loaded; it raises RunError if that is not of the same run.
 
     Raises:
       RunError: the checkpoint is corrupt, or belongs to another model.
@@ -69,6 +70,7 @@ class Predictor:
         class_names: Mapping[str, Sequence[str]] = types.MappingProxyType({}),
         follows_best: bool = False,
         answers_one: bool = True,
+        check_new: Callable[[], None] = lambda: None,
     ):
         self._estimator = estimator
         self._specs = dict(input_specs)
@@ -81,10 +83,11 @@ class Predictor:
         directory = estimator.model_dir
         self._record = best_record(directory) if follows_best else os.path.join(directory, 'checkpoint')  # That both read.
         self._lock = threading.Lock()
-        self._make_features, self._answers_one = make_features, answers_one
+        self._make_features, self._answers_one, self._check_new = make_features, answers_one, check_new
         self._network: Any = None  # Until `reload`.
         self._checkpoint_path = ''
-        # Seen by `_newest`: a checkpoint with its stamp, and the stamp of the file that names it.
+        # Checkpoints with their stamps: that which is loaded, and the newest one seen; and the stamp of the file that names it.
+        self._loaded: Any = None
         self._latest: Any = None
         self._stamp: Any = None
         self.reload(checkpoint_path)
@@ -184,8 +187,9 @@ class Predictor:
         with self._lock:
             path, is_new = (checkpoint_path, True) if checkpoint_path else self._newest()
             if is_new:
+                loaded = _stamped(path)
                 self._network, self._predict, self._predict_one = self._load(path)
-                self._checkpoint_path = path
+                self._checkpoint_path, self._loaded = path, loaded
         return path
 
     def _load(self, path):
@@ -222,16 +226,25 @@ class Predictor:
         with contextlib.suppress(ValueError, OSError, RunError, tf.errors.OpError):
             record = stamp(self._record)
             path = self._latest[0] if record == self._stamp else self._find(self._estimator.model_dir)
-            latest = path and (path, stamp(f'{path}.index'))
+            latest = path and _stamped(path)
         if latest is None:
             return self._checkpoint_path, False
-        is_first, is_same = self._latest is None, self._latest == latest
+        is_same = latest in (self._latest, self._loaded)
+        if not is_same:
+            self._check_new()
         self._latest, self._stamp = latest, record
         if is_same:
             return self._checkpoint_path, False
         intact = self._find_intact(self._estimator.model_dir)
-        is_new = intact is not None and (intact != self._checkpoint_path or not is_first)
+        is_new = intact is not None and _stamped(intact) != self._loaded
         return intact if is_new else self._checkpoint_path, is_new
+
+
+def _stamped(path):
+    """Returns a checkpoint's path with the stamp of its index, which tells another one of the same step; None if it is gone."""
+    with contextlib.suppress(OSError, tf.errors.OpError):
+        return path, stamp(f'{path}.index')
+    return None
 
 
 def _is_small(graph):

@@ -1,5 +1,6 @@
 """The Predictor of a Python program, which takes what the files of --input have."""
 
+from collections.abc import Callable
 import functools
 
 import tensorflow.compat.v1 as tf
@@ -13,14 +14,20 @@ from estimator_trainer.common.targets import class_names_of
 
 
 def make_predictor(
-    estimator: tf.estimator.Estimator, source: DataSource, checkpoint_path: str, follows_best: bool = False
+    estimator: tf.estimator.Estimator,
+    source: DataSource,
+    checkpoint_path: str,
+    follows_best: bool = False,
+    check_new: Callable[[], None] = lambda: None,
 ) -> Predictor:
     """Returns a Predictor of a model's checkpoint that takes pictures, rows of raw inputs, or the dataset's features.
 
     Args:
-      checkpoint_path, follows_best: see Predictor.
+      checkpoint_path, follows_best, check_new: see Predictor.
     """
-    make = functools.partial(Predictor, estimator, checkpoint_path=checkpoint_path, follows_best=follows_best)
+    make = functools.partial(
+        Predictor, estimator, checkpoint_path=checkpoint_path, follows_best=follows_best, check_new=check_new
+    )
     names, signatures = class_names_of(source.params.metadata), signatures_of(source)
     default = signatures[DEFAULT]
     if source.has_images():

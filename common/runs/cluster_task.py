@@ -55,6 +55,8 @@ def options_of_task(plan: Plan, cluster: ClusterConfig) -> Options:
                 'evaluate.',
                 cluster.source,
             )
+        if (count := len(cluster.addresses.get(EVALUATOR, ()))) > 1:
+            tf.logging.warning('%s: each of the %d evaluators evaluates all checkpoints: one is enough.', cluster.source, count)
         return dataclasses.replace(options, schedule='continuous_eval')
     is_only_training = cluster.is_worker or has_evaluator
     return dataclasses.replace(options, schedule='train') if is_only_training else options

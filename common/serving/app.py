@@ -77,7 +77,7 @@ def make_app(
       max_seconds: to receive a request, and again to answer it.
       max_in_progress: requests that are complete, but not answered.
     """
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     predictions = _Predictions(model, max_seconds, max_in_progress)
 
     _add_errors(app)
@@ -214,6 +214,8 @@ class _Predictions:
 async def _read_body(request):
     """Returns the body of a request."""
     parts, size = [], 0
+    if encoding := request.headers.get('content-encoding'):
+        raise _Refused(415, f'Content-Encoding: {show(encoding)} is not supported: send the JSON as it is')
     if int(request.headers.get('content-length', 0)) > MAX_BYTES:
         raise _Refused(413, f'a request may have at most {MAX_BYTES:,} bytes')
     async for part in request.stream():

@@ -101,6 +101,7 @@ class ServedModel:
         self.form = form_of(name, inputs_of(source), source.params.metadata)
         self._predictor, self._make_examples = predictor, make_examples
         self._of_examples: Predictor | None = None
+        self._refused = ''  # Why the newest checkpoint was not loaded.
         self.step = step_of(predictor.checkpoint_path)
         max_size = MAX_EXAMPLES if all(map(is_per_example, predictor.prediction_specs.values())) else 0
         self._batcher = Batcher(predictor.predict_batch, max_size, on_batch)
@@ -146,7 +147,9 @@ class ServedModel:
             if self._of_examples and self._of_examples.checkpoint_path != path:
                 self._of_examples.reload(path)
         except RunError as error:
-            tf.logging.warning('The model of step %d stays: %s', self.step, error)
+            if str(error) != self._refused:
+                self._refused = str(error)
+                tf.logging.warning('The model of step %d stays: %s', self.step, error)
             return
         step = step_of(path)
         if step != self.step:

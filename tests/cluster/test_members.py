@@ -52,5 +52,7 @@ def test_missing_tasks_and_other_programs_are_named_with_the_cure():
     cure = 'for 600 seconds (--cluster_timeout): check that it runs and that its address is right'
     found = MEMBERS.describe_missing({'h2:2222': LOST, 'h3:2222': UNKNOWN}, 600)
     assert found == f'{B} {FROM}, and {C}: unknown host h3 {cure}'
-    cure = 'another program answers there: correct the address, or end that program'
-    assert MEMBERS.describe_foreign({'h2:2222': FOREIGN, 'h3:2222': LOST}) == f"port 2222 of h2 is not TensorFlow's: {cure}"
+    cause = 'another program answers there, or a task that has --min_tasks, unlike this one'
+    cure = 'correct the address, end that program, or start all tasks with the same command'
+    found = MEMBERS.describe_foreign({'h2:2222': FOREIGN, 'h3:2222': LOST})
+    assert found == f"port 2222 of h2 is not TensorFlow's: {cause}: {cure}"

@@ -72,7 +72,7 @@ def test_what_its_tasks_need_is_named(trained, tmp_path):
     shutil.copytree(trained, copied)
     settings = json.loads((copied / 'flags.json').read_text())
     (copied / 'flags.json').write_text(json.dumps({**settings, 'asynchronous': True}))
-    with pytest.raises(UsageError, match='was trained with parameter servers'):
+    with pytest.raises(UsageError, match='after step 0 it was trained with parameter servers'):
         api.load(str(copied)).replay(3, str(tmp_path / 'replay'))
 
 

@@ -49,6 +49,8 @@ def test_an_evaluator_evaluates_for_a_chief_without_workers_and_the_chief_runs_o
         assert (code, result) == (0, found) and (
             'WARNING TF_CONFIG: the cluster does not list the evaluator' in log
         ) == is_warned
+    _, result, log = run_as({**WITH_EVALUATOR, 'evaluator': ['d:1', 'e:1']}, 'evaluator')
+    assert result == found and 'TF_CONFIG: each of the 2 evaluators evaluates all checkpoints: one is enough.' in log
     assert run_as(WITH_EVALUATOR, 'chief', '--from_step=0')[1] == {'global_step': 3}
     with monkeypatch.context() as patch:
         waited = []

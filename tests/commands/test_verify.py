@@ -120,6 +120,19 @@ def test_what_was_trained_as_recorded_is_equal_from_the_initialization_on_across
     ]
 
 
+def test_only_steps_with_parameter_servers_are_not_computed_again(output, tmp_path, caplog):
+    flags = json.loads((output / 'flags.json').read_text())
+    (output / 'flags.json').write_text(json.dumps({**flags, 'asynchronous': 8}))
+    assert [interval['steps'] for interval in _verify(output, 'all')['intervals']] == [[0, 4], [4, 8]]
+    assert 'The steps after 8 had parameter servers, which keep no order: they are not trained again.' in caplog.text
+    run = api.load(str(output))
+    assert run.replay(8, str(tmp_path / 'replay'))['step'] == 8
+    message = 'after step 8 it was trained with parameter servers, which keep no order of the updates'
+    assert message in refused(run.replay, 9, str(tmp_path / 'replay'))
+    (output / 'flags.json').write_text(json.dumps({**flags, 'asynchronous': 3}))
+    assert message.replace('8', '3') in refused(_verify, output)
+
+
 def test_the_command_prints_what_is_proven_and_writes_nothing(run, output, data_dir):
     before = {path: path.read_bytes() for path in output.rglob('*') if path.is_file()}
     code, text, _ = run('--schedule=verify', '--intervals=1', output_dir=output)

@@ -49,8 +49,8 @@ def model(predict=lambda x: {'y': 2 * x}, **others):
     return types.SimpleNamespace(**{**facts, **others})
 
 
-def post(model, path=PATH, content=CONTENT, **options):
-    answer = TestClient(make_app(model, Metrics(), **options)).post(path, content=content)
+def post(model, path=PATH, content=CONTENT, headers=None, **options):
+    answer = TestClient(make_app(model, Metrics(), **options)).post(path, content=content, headers=headers)
     return answer.status_code, answer.json()
 
 
@@ -76,6 +76,7 @@ def refuse(x):
         (model(), '/v1/models/m:rank', BODY, 405, 'POST /v1/models/m:rank: Method Not Allowed'),
         (model(), '/v1/models/m:classify', {'examples': [{}]}, 400, 'is for tensorflow/serving/predict, and not for'),
         (model(), '/v1', BODY, 404, 'POST /v1: Not Found'),
+        (model(), f'{PATH}/', BODY, 404, f'POST {PATH}/: Not Found'),
         (model(), PATH, {'instances': []}, 400, '"instances" must be a list of examples, not an empty one'),
         (model(refuse), PATH, BODY, 400, 'no such value'),
         (model(replaced), PATH, BODY, 503, 'version 8, which was loaded just now, takes other inputs: ask again'),
@@ -95,6 +96,11 @@ def test_a_request_has_an_answer_or_an_error_with_its_code(given, path, content,
     found = post(given, path, json.dumps(content))
     assert found[0] == code
     assert found[1] == answer if code == 200 else [*found[1]] == ['error'] and answer in found[1]['error'], found
+
+
+def test_a_compressed_request_is_refused_by_its_header():
+    found = post(model(), headers={'content-encoding': 'gzip'})
+    assert found == (415, {'error': "Content-Encoding: 'gzip' is not supported: send the JSON as it is"})
 
 
 def test_requests_that_are_too_large_or_too_many_or_too_slow_are_refused(monkeypatch):

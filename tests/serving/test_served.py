@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import contextlib
 import functools
 import io
+import json
+import shutil
 
 from fastapi.testclient import TestClient
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import api
+from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.inference.raw_predictor import example_predictor, make_predictor
 from estimator_trainer.common.serving.app import make_app
 from estimator_trainer.common.serving.metrics import Metrics
@@ -81,6 +84,32 @@ def test_rows_of_a_table_need_neither_id_nor_weight(table_run):
         assert [(field['name'], field['type']) for field in fields] == [('age', 'number'), ('city', 'choice')]
         outputs = client.get('/v1/models/m/metadata').json()['metadata']['signature_def']['signature_def']['serving_default']
         assert {*outputs['outputs']} == {'class', 'class_name', 'probabilities'}
+
+
+def test_a_run_that_starts_over_with_other_data_is_not_taken_for_the_one_that_was_loaded(table_run, tmp_path):
+    shutil.copytree(table_run, tmp_path / 'run')
+    run = api.load(str(tmp_path / 'run'))
+    expected = run.predict(ROWS[0])['probabilities']
+    for path in (tmp_path / 'run').glob('model.ckpt-5.*'):
+        shutil.copy(path, str(path).replace('ckpt-5', 'ckpt-9'))
+    tf.train.update_checkpoint_state(str(tmp_path / 'run'), 'model.ckpt-9')
+    dataset = tmp_path / 'run' / 'dataset.json'
+    saved, other = dataset.read_text(), json.loads(dataset.read_text())
+    del other['checksum']
+    next(column for column in other['metadata']['columns'] if column['name'] == 'age')['mean'] += (
+        1  # As of another table; the weights have the same shapes.
+    )
+    dataset.write_text(json.dumps(other))
+    for _ in range(2):
+        with pytest.raises(RunError, match='/run: a run with other hyper-parameters or data has begun there: load it anew'):
+            run.predict(ROWS[0])
+    dataset.write_text(saved)
+    hparams = json.loads((tmp_path / 'run' / 'hparams.json').read_text())
+    history = {'override_history': [{'global_step': 5, 'hparams': {'learning_rate': [hparams['learning_rate'], 0.5]}}]}
+    content = {**hparams, 'learning_rate': 0.5, 'train_steps': 9, **history}
+    (tmp_path / 'run' / 'hparams.json').write_text(json.dumps(content))  # As after a resume.
+    np.testing.assert_array_equal(run.predict(ROWS[0])['probabilities'], expected)
+    assert run._predictor.checkpoint_path.endswith('-9')
 
 
 def test_serialized_examples_are_those_of_the_training_files(table_run):

@@ -109,6 +109,8 @@ def test_addresses_that_a_server_cannot_have_are_named():
     with server.listen('127.0.0.1', 0) as listener:
         port = listener.getsockname()[1]
         assert server.url_of(listener) == f'http://127.0.0.1:{port}'
+        with socket.create_connection(('127.0.0.1', port)), listener.accept()[0] as connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert refused(server.listen, '127.0.0.1', port).startswith(f'--port={port}: is taken by another process: give another')
     assert refused(server.listen, 'no.such.host.invalid', 0).startswith('--host=no.such.host.invalid: ')
     assert refused(server.listen, '192.0.2.1', 0).endswith('it must be an address of this machine')
