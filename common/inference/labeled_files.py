@@ -50,7 +50,8 @@ def make_evaluator(
 
 def find_bad(source: DataSource, pattern: str) -> RunError | None:
     """Returns the error of the first example in files, as of `make_evaluator`, that cannot be parsed; None if all can."""
-    return _located(*_open(source, pattern), 0)
+    source, entries = _open(source, pattern)
+    return _located(source, entries, 0)
 
 
 def _open(source, pattern):
