@@ -33,9 +33,7 @@ def make_evaluator(
       UsageError: there are no files or no examples, or the dataset does not take labeled files.
       RunError: an example is invalid, or has no label; the message names its place.
     """
-    if source.has_images() and not source.reads_labeled() and not are_records(pattern):
-        source = with_pictures(source)
-    entries = open_labeled(source, pattern)
+    source, entries = _open(source, pattern)
     count, size = _count(source, pattern, entries), source.params.eval_batch_size
     tf.logging.info('--input=%s: %d examples.', pattern, count)
 
@@ -48,6 +46,18 @@ def make_evaluator(
     return Evaluator(
         estimator, input_fn, SPLIT, steps, at_least, math.ceil(min(size, count) / max(towers, 1)), writes_events=False
     )
+
+
+def find_bad(source: DataSource, pattern: str) -> RunError | None:
+    """Returns the error of the first example in files, as of `make_evaluator`, that cannot be parsed; None if all can."""
+    source, entries = _open(source, pattern)
+    return _located(source, entries, 0)
+
+
+def _open(source, pattern):
+    if source.has_images() and not source.reads_labeled() and not are_records(pattern):
+        source = with_pictures(source)
+    return source, open_labeled(source, pattern)
 
 
 def _records(source, entries, seen=None):
@@ -90,10 +100,10 @@ def _count(source, pattern, entries):
 
 
 def _located(source, entries, first):
-    """Returns the error of the first example, from a number on, whose label cannot be parsed; None if all can."""
+    """Returns the error of the first example, from a number on, that cannot be parsed; None if all can."""
     number = first
     try:
-        for _ in elements(lambda: label_batches(source, _records(source, entries).skip(first), 1)):
+        for _ in elements(lambda: disable_autotune(parsed_batches(source, EVAL, _records(source, entries).skip(first), 1))):
             number += 1
     except ERRORS as error:
         fields, _ = next(itertools.islice(entries(), number, None))

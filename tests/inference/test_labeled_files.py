@@ -10,6 +10,7 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference.labeled_files import make_evaluator
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.records import records
+from estimator_trainer.common.runs.diagnosis import diagnose_errors
 from estimator_trainer.hparams import build
 from tests.linear import X, Y
 from tests.shared import failed, refused
@@ -23,7 +24,9 @@ def read_labeled(path, params):
 
 
 def parse_with(parse_example, mode, record):
-    features = parse_example(record, {'x': tf.io.FixedLenFeature([2], tf.float32)})
+    x = parse_example(record, {'x': tf.io.FixedLenFeature([2], tf.float32)})['x']
+    texts = tf.where(x < -5, tf.fill(tf.shape(x), 'none'), tf.fill(tf.shape(x), '0'))
+    features = {'x': x + tf.strings.to_number(texts)}  # An error that labels alone do not raise.
     if mode == tf.estimator.ModeKeys.PREDICT:
         return features, None
     y = parse_example(record, {'y': tf.io.FixedLenFeature([], tf.float32)})['y']
@@ -67,6 +70,12 @@ def test_the_metrics_are_those_of_all_examples_of_the_files_and_the_first_that_i
     for x, y, problem in ((0, 5, 'Key: y. Must be less than 5'), (7, 0, 'is too large: correct it, or leave it out')):
         write(tmp_path / 'in' / 'b', [(X[0], 0), ([x, 0], y), (X[0], 0)])
         assert failed(make_evaluator, trained, source, pattern) == f'{second}: line 2: {problem}'
+    write(tmp_path / 'in' / 'b', [*zip(X[:5], Y), ([-9, 0], 0)])
+    evaluates = types.SimpleNamespace(evaluates=True, trains=False, predicts=False)
+    experiment = types.SimpleNamespace(source=source, schedule=evaluates, options=types.SimpleNamespace(input=pattern))
+    with pytest.raises(RunError, match=f'^{second}: line 6: StringToNumberOp could not correctly convert string: none'):
+        with diagnose_errors(experiment):
+            make_evaluator(trained, source, pattern).evaluate(f'{tmp_path}/model.ckpt-4')
     write(tmp_path / 'in' / 'a', [])
     assert refused(make_evaluator, trained, source, first) == f'--input={first}: has no examples'
     with pytest.raises(UsageError, match='no such file'):
