@@ -24,8 +24,13 @@ def warn_of_nan(result: Mapping[str, Any]) -> None:
         if split == 'global_step':
             continue
         nan = [name for name, value in metrics.items() if isinstance(value, float) and math.isnan(value)]
-        _warn([name for name in nan if 'loss' in name], split, step, 'an input or a weight may be NaN')
-        _warn([name for name in nan if 'loss' not in name], split, step, f'{split} may have no example of a class')
+        _warn([name for name in nan if 'loss' in name], split, step, 'an input, a label or a weight may be NaN')
+        _warn(
+            [name for name in nan if 'loss' not in name],
+            split,
+            step,
+            f'{split} may lack a class, or have labels that are NaN, 0 or all equal',
+        )
 
 
 def _warn(names, split, step, reason):

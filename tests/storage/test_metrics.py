@@ -36,8 +36,8 @@ def test_a_warning_names_each_metric_that_is_nan_with_its_step_and_a_reason(capl
     metrics.warn_of_nan({'global_step': 7, 'eval': {'accuracy': 1.0, 'auc': math.nan}, 'train': {'loss': math.nan, 'n': 1}})
     lines = [record.getMessage() for record in caplog.records]
     assert lines == [
-        'auc of the split eval is NaN at step 7: eval may have no example of a class.',
-        'loss of the split train is NaN at step 7: an input or a weight may be NaN.',
+        'auc of the split eval is NaN at step 7: eval may lack a class, or have labels that are NaN, 0 or all equal.',
+        'loss of the split train is NaN at step 7: an input, a label or a weight may be NaN.',
     ]
 
 
