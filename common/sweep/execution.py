@@ -3,6 +3,8 @@
 from collections import deque
 from collections.abc import Callable, Generator
 import dataclasses
+import errno
+import os
 import statistics
 import time
 
@@ -21,6 +23,7 @@ from estimator_trainer.common.sweep.study import reporting_storage_errors
 from estimator_trainer.common.sweep.trials import TrialRunner
 
 _POLL_SECONDS = 0.02
+_NO_SPACE = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)]
 ERROR, VALUES, SECONDS = 'error', 'values', 'seconds'  # Attributes of a trial: the last two are of all its runs.
 
 
@@ -81,11 +84,11 @@ def run_trials(
       Each finished trial: complete or pruned; with a user attribute `error` if it failed.
 
     Raises:
-      RunError: another process has stopped a run, or accessing the study's file fails.
+      RunError: another process has stopped a run, the disk is full, or accessing the study's file fails.
     """
     running: list[_Run] = []
     finished: list[FrozenTrial] = []
-    with reporting_storage_errors(STUDY), stop.defer_signals():
+    with reporting_storage_errors(os.path.join(sharing.directory, STUDY)), stop.defer_signals():
         with sharing.turn():
             waiting = deque(_stopped_runs(study, space, trial_runner.num_seeds, sharing))
         new = _new_trials(study, make_sampler, space, num_trials, sharing)
@@ -177,6 +180,8 @@ def _follow_up(run, objective, trial_runner):
         raise RunError(f'trial {trial.number} was interrupted: rerun the command to resume')
     if code:
         run.of.error = trial_runner.explain(trial, run.index, code)
+        if any(text in run.of.error for text in _NO_SPACE):  # No fault of its values: it resumes once there is space.
+            raise RunError(f'trial {trial.number}: {run.of.error}')
     elif not trial_runner.has_result(trial, run.index):  # As by os._exit(0) of a library.
         run.of.error = 'its process ended before its training, with exit code 0'
     elif best is None:

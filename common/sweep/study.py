@@ -85,4 +85,5 @@ def reporting_storage_errors(path: str) -> Iterator[None]:
         while root.__cause__:  # SQLite's own error has the informative message.
             root = root.__cause__
         cause = (str(root) or repr(root)).splitlines()[0]
-        raise RunError(f'{path}: {cause}: check that it is not locked or corrupt, or choose another --output_dir') from None
+        cure = 'check that it is not locked or corrupt, and that its disk has space, or choose another --output_dir'
+        raise RunError(f'{path}: {cause}: {cure}') from None

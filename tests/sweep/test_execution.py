@@ -100,6 +100,16 @@ def test_a_stopped_trial_ends_the_search_and_resumes_in_the_next(tmp_path):
     assert second.number == 1
 
 
+def test_a_trial_on_a_full_disk_ends_the_search_and_resumes_in_the_next(tmp_path, monkeypatch):
+    processes = Processes(tmp_path, 'echo 3 > values; exit 1')
+    monkeypatch.setattr(processes, 'explain', lambda *given: 'trainer.py: model.ckpt-2: No space left on device')
+    with pytest.raises(RunError, match='^trial 0: trainer.py: model.ckpt-2: No space left on device'):
+        search(open_at(tmp_path), processes, 2)
+    assert [trial.state for trial in open_at(tmp_path).trials] == [TrialState.RUNNING]
+    processes.scripts = ['echo 2 > values']
+    assert [trial.value for trial in search(open_at(tmp_path), processes, 2)] == [2, 2]
+
+
 def test_a_search_that_is_resumed_draws_what_one_without_a_stop_does(tmp_path):
     drawn = []
     for name, parts in (('whole', [3]), ('parts', [1, 3])):

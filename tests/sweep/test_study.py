@@ -35,6 +35,6 @@ def test_a_study_refuses_another_setup_but_for_hyperparameters_that_came_later(t
 
 def test_an_invalid_study_is_reported(tmp_path):
     (tmp_path / 'study.db').write_bytes(b'no database' * 1000)
-    fix = 'check that it is not locked or corrupt, or choose another --output_dir'
+    fix = 'check that it is not locked or corrupt, and that its disk has space, or choose another --output_dir'
     with pytest.raises(RunError, match=f'study.db: file is not a database: {fix}'):
         open_at(tmp_path)
