@@ -345,6 +345,7 @@ class Run:
 
         Raises:
           ValueError: the inputs do not fit the model.
+          RunError: another run has begun in the output_dir.
         """
         with self._lock:
             if self._predictor is None:

@@ -86,7 +86,8 @@ def _intervals(verified):
     found = [interval for interval in every if interval[1] <= ordered] or every
     if len(found) < len(every):
         tf.logging.warning(
-            'The steps after %d had parameter servers, which keep no order: they are not trained again.', ordered
+            'The steps after %d are not trained again: since step %d they had parameter servers, which keep no order.',
+            *(found[-1][1], ordered),
         )
     if not found:
         steps = ', '.join(map(str, verified.kept)) or 'none'

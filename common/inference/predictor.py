@@ -54,7 +54,7 @@ class Predictor:
       class_names: {key of a target: names}, as of `class_names_of`; adds 'class_name', str, to predictions of a 'class'.
       follows_best: whether `reload` loads the best checkpoint of the model's directory by default, not the latest.
       answers_one: whether a small network is loaded twice, to predict single examples faster.
-      check_new: called before another checkpoint is loaded; it raises RunError if that is not of the same run.
+      find_run: returns what identifies the run in the model's directory, now: checkpoints of another one are not loaded.
 
     Raises:
       RunError: the checkpoint is corrupt, or belongs to another model.
@@ -70,7 +70,7 @@ class Predictor:
         class_names: Mapping[str, Sequence[str]] = types.MappingProxyType({}),
         follows_best: bool = False,
         answers_one: bool = True,
-        check_new: Callable[[], None] = lambda: None,
+        find_run: Callable[[], Any] = lambda: None,
     ):
         self._estimator = estimator
         self._specs = dict(input_specs)
@@ -83,7 +83,8 @@ class Predictor:
         directory = estimator.model_dir
         self._record = best_record(directory) if follows_best else os.path.join(directory, 'checkpoint')  # That both read.
         self._lock = threading.Lock()
-        self._make_features, self._answers_one, self._check_new = make_features, answers_one, check_new
+        self._make_features, self._answers_one = make_features, answers_one
+        self._find_run, self._run = find_run, find_run()
         self._network: Any = None  # Until `reload`.
         self._checkpoint_path = ''
         # Checkpoints with their stamps: that which is loaded, and the newest one seen; and the stamp of the file that names it.
@@ -182,7 +183,7 @@ class Predictor:
         Predictions in progress keep their weights, so memory holds the weights twice meanwhile.
 
         Raises:
-          RunError: the checkpoint is corrupt, or belongs to another model; the current weights stay.
+          RunError: the checkpoint is corrupt, or belongs to another model or run; the current weights stay.
         """
         with self._lock:
             path, is_new = (checkpoint_path, True) if checkpoint_path else self._newest()
@@ -226,18 +227,26 @@ class Predictor:
         with contextlib.suppress(ValueError, OSError, RunError, tf.errors.OpError):
             record = stamp(self._record)
             path = self._latest[0] if record == self._stamp else self._find(self._estimator.model_dir)
-            latest = path and _stamped(path)
+            latest, run = path and _stamped(path), self._find_run()
         if latest is None:
             return self._checkpoint_path, False
         is_same = latest in (self._latest, self._loaded)
-        if not is_same:
-            self._check_new()
+        if not is_same and run != self._run:
+            self._refuse()
         self._latest, self._stamp = latest, record
         if is_same:
             return self._checkpoint_path, False
         intact = self._find_intact(self._estimator.model_dir)
         is_new = intact is not None and _stamped(intact) != self._loaded
         return intact if is_new else self._checkpoint_path, is_new
+
+    def check_unchanged(self) -> None:
+        """Raises RunError if another run has written the checkpoint anew that is loaded, or has deleted it."""
+        if self._loaded != _stamped(self._checkpoint_path):
+            self._refuse()
+
+    def _refuse(self):
+        raise RunError(f'{self._estimator.model_dir}: another run has begun there: load it anew, or restart the server')
 
 
 def _stamped(path):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 import functools
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -18,15 +19,15 @@ def make_predictor(
     source: DataSource,
     checkpoint_path: str,
     follows_best: bool = False,
-    check_new: Callable[[], None] = lambda: None,
+    find_run: Callable[[], Any] = lambda: None,
 ) -> Predictor:
     """Returns a Predictor of a model's checkpoint that takes pictures, rows of raw inputs, or the dataset's features.
 
     Args:
-      checkpoint_path, follows_best, check_new: see Predictor.
+      checkpoint_path, follows_best, find_run: see Predictor.
     """
     make = functools.partial(
-        Predictor, estimator, checkpoint_path=checkpoint_path, follows_best=follows_best, check_new=check_new
+        Predictor, estimator, checkpoint_path=checkpoint_path, follows_best=follows_best, find_run=find_run
     )
     names, signatures = class_names_of(source.params.metadata), signatures_of(source)
     default = signatures[DEFAULT]

@@ -2,24 +2,22 @@
 
 from collections.abc import Mapping
 import dataclasses
+import functools
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import read_json
+from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.inference.checkpoint_estimator import at
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.inference.raw_predictor import make_predictor
 from estimator_trainer.common.inference.threshold import with_threshold
 from estimator_trainer.common.plugins.module_check import makes_step
-from estimator_trainer.common.runs import saved_dataset, saved_flags
+from estimator_trainer.common.runs import saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
-from estimator_trainer.common.runs.made_by import LENGTH
-from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_dir
+from estimator_trainer.common.storage import best_checkpoint, checkpoints, provenance
 from estimator_trainer.common.storage.metrics import read_evaluations
 from estimator_trainer.common.targets import why_no_class
-from estimator_trainer.hparams import overrides
 from estimator_trainer.hparams.build import HParams
 
 BEST = 'best'
@@ -123,30 +121,5 @@ def predictor_of(experiment: Experiment, which: str, checkpoint: str) -> tuple[P
     estimator, _ = _deciding(experiment, checkpoint)
     if experiment.params.decision_threshold == BEST and which in ('latest', 'best'):
         tf.logging.warning('decision_threshold=%s: newer checkpoints that are loaded meanwhile keep this threshold.', BEST)
-    check_new = _same_run_check(experiment.output_dir)
-    return make_predictor(estimator, experiment.source, checkpoint, which == 'best', check_new), estimator
-
-
-def _same_run_check(output_dir):
-    """Returns a function that raises RunError if the run in output_dir is no longer the one that this process has loaded.
-
-    Weights of a run that has started over with other values, or with other data, may fit the graph, but mean something else.
-    """
-
-    def facts():
-        path, dataset = run_dir.hparams_path(output_dir), saved_dataset.load(output_dir)
-        try:
-            hparams = overrides.undone(read_json(path), 0) if tf.io.gfile.exists(path) else {}
-        except ValueError as error:
-            raise RunError(str(error)) from None
-        return {name: value for name, value in hparams.items() if name not in LENGTH}, dataset and dataset.metadata
-
-    loaded = facts()
-
-    def check():
-        if facts() != loaded:
-            raise RunError(
-                f'{output_dir}: a run with other hyper-parameters or data has begun there: load it anew, or restart the server'
-            )
-
-    return check
+    find_run = functools.partial(provenance.run_of, experiment.output_dir)
+    return make_predictor(estimator, experiment.source, checkpoint, which == 'best', find_run), estimator

@@ -109,7 +109,9 @@ class ServedModel:
 
     def _predict_examples(self, batch):
         if self._of_examples is None:
-            self._of_examples = self._make_examples(self._predictor.checkpoint_path)
+            of_examples = self._make_examples(self._predictor.checkpoint_path)
+            self._predictor.check_unchanged()
+            self._of_examples = of_examples
         return self._of_examples.predict_batch(batch)
 
     def warm_up(self) -> None:
@@ -151,6 +153,7 @@ class ServedModel:
                 self._refused = str(error)
                 tf.logging.warning('The model of step %d stays: %s', self.step, error)
             return
+        self._refused = ''
         step = step_of(path)
         if step != self.step:
             tf.logging.info('Step %d is loaded.', step)

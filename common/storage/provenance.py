@@ -157,6 +157,12 @@ def known(output_dir: str) -> Record:
         return record_of([])
 
 
+def run_of(output_dir: str) -> str | None:
+    """Returns the digest of the line with which the run there began; None if it has no such line. The chain is not checked."""
+    entries = map(_parsed, _content(output_dir).split(b'\n'))
+    return next((entry.get('digest') for entry in reversed([*entries]) if entry.get('kind') == START), None)
+
+
 def made_by(record: Record, step: int) -> dict[str, Any] | None:
     """Returns what the run was made by, see common/runs/made_by.py, when it trained the step after `step`; None if unknown."""
     found = [start for start in record.starts if start['step'] <= step]

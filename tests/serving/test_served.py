@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import contextlib
 import functools
 import io
-import json
+import os
 import shutil
 
 from fastapi.testclient import TestClient
@@ -20,6 +20,7 @@ from estimator_trainer.common.inference.raw_predictor import example_predictor, 
 from estimator_trainer.common.serving.app import make_app
 from estimator_trainer.common.serving.metrics import Metrics
 from estimator_trainer.common.serving.served import ServedModel
+from estimator_trainer.common.storage import provenance
 
 ROWS = [{'age': age, 'city': city} for age in (20, None, 61.5) for city in ('Rome', '', 'Oslo')]
 
@@ -86,30 +87,28 @@ def test_rows_of_a_table_need_neither_id_nor_weight(table_run):
         assert {*outputs['outputs']} == {'class', 'class_name', 'probabilities'}
 
 
-def test_a_run_that_starts_over_with_other_data_is_not_taken_for_the_one_that_was_loaded(table_run, tmp_path):
+def test_a_run_that_starts_over_is_not_taken_for_the_one_that_was_loaded_but_one_that_resumes_is(table_run, tmp_path):
     shutil.copytree(table_run, tmp_path / 'run')
     run = api.load(str(tmp_path / 'run'))
     expected = run.predict(ROWS[0])['probabilities']
     for path in (tmp_path / 'run').glob('model.ckpt-5.*'):
         shutil.copy(path, str(path).replace('ckpt-5', 'ckpt-9'))
     tf.train.update_checkpoint_state(str(tmp_path / 'run'), 'model.ckpt-9')
-    dataset = tmp_path / 'run' / 'dataset.json'
-    saved, other = dataset.read_text(), json.loads(dataset.read_text())
-    del other['checksum']
-    next(column for column in other['metadata']['columns'] if column['name'] == 'age')['mean'] += (
-        1  # As of another table; the weights have the same shapes.
-    )
-    dataset.write_text(json.dumps(other))
+    path = tmp_path / 'run' / 'provenance.jsonl'
+    saved = path.read_text()
+    provenance.append(str(tmp_path / 'run'), {'kind': provenance.START, 'step': 0, 'made_by': {}})
     for _ in range(2):
-        with pytest.raises(RunError, match='/run: a run with other hyper-parameters or data has begun there: load it anew'):
+        with pytest.raises(RunError, match='/run: another run has begun there: load it anew, or restart the server'):
             run.predict(ROWS[0])
-    dataset.write_text(saved)
-    hparams = json.loads((tmp_path / 'run' / 'hparams.json').read_text())
-    history = {'override_history': [{'global_step': 5, 'hparams': {'learning_rate': [hparams['learning_rate'], 0.5]}}]}
-    content = {**hparams, 'learning_rate': 0.5, 'train_steps': 9, **history}
-    (tmp_path / 'run' / 'hparams.json').write_text(json.dumps(content))  # As after a resume.
+    path.write_text(saved)
+    provenance.append(str(tmp_path / 'run'), {'kind': provenance.RESUME, 'step': 5, 'made_by': {}, 'tensors': ''})
     np.testing.assert_array_equal(run.predict(ROWS[0])['probabilities'], expected)
     assert run._predictor.checkpoint_path.endswith('-9')
+    content = {'signature_name': 'examples:serving_default', 'instances': [{'b64': ''}]}
+    with served(tmp_path / 'run') as (_, client):
+        os.utime(tmp_path / 'run' / 'model.ckpt-9.index', (1, 1))  # As of another run.
+        answer = client.post('/v1/models/m:predict', json=content)
+    assert answer.status_code == 500 and '/run: another run has begun there' in answer.json()['error']
 
 
 def test_serialized_examples_are_those_of_the_training_files(table_run):
