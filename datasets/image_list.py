@@ -13,10 +13,11 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.formats import encoded, images, picture_files, stored_pictures
-from estimator_trainer.common.own_data import example_parser, picture_column, raw_columns
 from estimator_trainer.common.own_data.description import of_kind
-from estimator_trainer.common.own_data.encoding import LEARNED, encoded_features
+from estimator_trainer.common.own_data.examples import parser
 from estimator_trainer.common.own_data.schema import IMAGE
+from estimator_trainer.common.own_data.tables import picture_column, raw_columns
+from estimator_trainer.common.own_data.tables.encoding import LEARNED, encoded_features
 from estimator_trainer.datasets import table
 from estimator_trainer.hparams.build import HParams
 
@@ -58,11 +59,11 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
 
 
 def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
-    """Returns 'image', float32 [image_size, image_size, num_channels] in [0, 1], and what `example_parser.parse` does.
+    """Returns 'image', float32 [image_size, image_size, num_channels] in [0, 1], and what `parser.parse` does.
 
     The 'example_id' is the path in the table, unless a column of it is the id.
     """
-    features, labels = example_parser.parse(mode, params, serialized, encoded_features(params.metadata))
+    features, labels = parser.parse(mode, params, serialized, encoded_features(params.metadata))
     prefix = picture_column.prefix_of(_column(params))
     spec = {**stored_pictures.spec(prefix), f'{prefix}path': tf.io.FixedLenFeature([], tf.string, '')}
     example = tf.io.parse_single_example(serialized, spec)

@@ -12,13 +12,14 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range, listed
-from estimator_trainer.common.own_data import cells, evidence, series_features, series_rows, series_time, series_windows
 from estimator_trainer.common.own_data.conversions import convert_once, read_metadata, read_summary
 from estimator_trainer.common.own_data.description import of_kind
-from estimator_trainer.common.own_data.series_time import Step
-from estimator_trainer.common.own_data.series_windows import Windows
+from estimator_trainer.common.own_data.series import features, reader, timeline, windowing
+from estimator_trainer.common.own_data.series.timeline import Step
+from estimator_trainer.common.own_data.series.windowing import Windows
 from estimator_trainer.common.own_data.splits import fingerprint
-from estimator_trainer.common.own_data.tables import SUFFIXES, open_rows, open_table
+from estimator_trainer.common.own_data.tables import cells, evidence
+from estimator_trainer.common.own_data.tables.files import SUFFIXES, open_rows, open_table
 from estimator_trainer.common.records import records
 from estimator_trainer.common.targets import BASELINES
 from estimator_trainer.hparams.build import HParams
@@ -26,10 +27,10 @@ from estimator_trainer.hparams.build import HParams
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in SUFFIXES)
 PARSED_ONCE = True
 LACKS = ('image', 'label')
-parse_batch = series_features.parse_batch
-raw_specs = series_features.raw_specs
-from_raw = series_features.from_raw
-input_parts = series_features.input_parts
+parse_batch = features.parse_batch
+raw_specs = features.raw_specs
+from_raw = features.from_raw
+input_parts = features.input_parts
 
 
 def get_params() -> dict[str, Any]:
@@ -62,7 +63,7 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
       task: forecast, and its 'horizon'.
       columns: a list of {'name', 'kind'}, of the kinds time, which has its 'order', group, target, and numeric, which has
         'mean' and 'std'; the last two may have a 'style'.
-      step: the interval, the fields of `series_time.Step`.
+      step: the interval, the fields of `timeline.Step`.
       season_length: the number of rows of a season.
       cycles: those of the calendar that are learned, {'period', in days, 'harmonics'}.
       least_scale: the least divisor of a window.
@@ -76,7 +77,7 @@ def summary(data_dir: str, params: HParams) -> str:
 
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
-    """Returns serialized examples: 'past', 'time', and 'future' and 'baselines', the labels; see `series_windows.Windows`."""
+    """Returns serialized examples: 'past', 'time', and 'future' and 'baselines', the labels; see `windowing.Windows`."""
     known = ('train', 'eval') if params.eval_share else ('train',)
     if split not in known:
         raise UsageError(f'--dataset=series has no split {split}, but {" and ".join(known)}: --input takes other files')
@@ -87,10 +88,10 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
     """Yields the group of each window of a split, the times that it forecasts, and the baselines."""
     del data_dir
     columns = params.metadata['columns']
-    found = series_rows.read(_open(params.table_file, params), columns, params.missing)
-    cut = series_windows.find_cut(found, params)
-    windows = series_windows.all_windows(found, params, params.metadata['season_length'])
-    windows = series_windows.split_windows(windows, cut)[split]
+    found = reader.read(_open(params.table_file, params), columns, params.missing)
+    cut = windowing.find_cut(found, params)
+    windows = windowing.all_windows(found, params, params.metadata['season_length'])
+    windows = windowing.split_windows(windows, cut)[split]
     for number in range(len(windows)):
         times = Step(**params.metadata['step']).texts(windows.future_times(number))
         baselines = {name: values.tolist() for name, values in zip(BASELINES, windows.baselines(number))}
@@ -107,8 +108,8 @@ def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], b
     """Yields ({'group', 'time'}, record) for each window with a future, of groups with enough rows."""
     table = _open(path, params)
     columns, found, step = _known(table, params)
-    series_windows.check_lengths(path, found, params)
-    windows = series_windows.all_windows(found, params, params.metadata['season_length'])
+    windowing.check_lengths(path, found, params)
+    windows = windowing.all_windows(found, params, params.metadata['season_length'])
     for number in range(len(windows)):
         yield (
             _fields(columns, windows.place(number)[0], step.texts(windows.future_times(number))),
@@ -129,7 +130,7 @@ def take_rows(params: HParams, rows: Any) -> tuple[dict[str, np.ndarray], dict[s
       RunError, UsageError: a column is missing, a cell is wrong, or a group has too few rows.
     """
     time, *others = params.metadata['columns']
-    names = [column['name'] for column in others if column['kind'] != series_rows.GROUP]
+    names = [column['name'] for column in others if column['kind'] != reader.GROUP]
     first = rows[0] if isinstance(rows, list) and rows else rows
     if isinstance(first, dict) and _is_window(first, names[0], time['name'], first is rows):
         return None
@@ -162,7 +163,7 @@ def _last(table, params):
             times = step.texts(step.after(int(series.times[-1]), params.horizon))
             yield _fields(columns, group, times), {'past': series.values[-params.window :], 'time': int(series.times[-1])}
         else:
-            has = f'{series_rows.label(columns, group)}{len(series.times)} rows, but window={params.window} requires as many'
+            has = f'{reader.label(columns, group)}{len(series.times)} rows, but window={params.window} requires as many'
             yield _fields(columns, group, []), RunError(f'{table.path}: {has}: give more of its past')
 
 
@@ -173,13 +174,13 @@ def _open(path, params):
 def _known(table, params):
     """Returns the columns, {group: Series} and the interval of rows of a trained model's kind."""
     columns, step = params.metadata['columns'], Step(**params.metadata['step'])
-    found = series_rows.read(table, columns, params.missing)
-    series_rows.check_regular(table, columns, found, step)
+    found = reader.read(table, columns, params.missing)
+    reader.check_regular(table, columns, found, step)
     return columns, found, step
 
 
 def _fields(columns, group, times):
-    return {**({'group': group} if of_kind(columns, series_rows.GROUP) else {}), **({'time': times} if times else {})}
+    return {**({'group': group} if of_kind(columns, reader.GROUP) else {}), **({'time': times} if times else {})}
 
 
 def _check(params):
@@ -215,22 +216,22 @@ def _converted(params: HParams) -> tuple[dict[str, Any], str, dict[str, Windows]
     """Returns the metadata, a summary, and the windows of each split."""
     path = params.table_file
     table = open_table(path, [params.time, params.target, params.group])
-    columns, ignored = series_rows.find_columns(table, params)
+    columns, ignored = reader.find_columns(table, params)
     if ignored:
         tf.logging.warning('%s: the columns %s are ignored: they are no numbers.', path, ', '.join(ignored))
-    found = series_rows.read(table, columns, params.missing)
-    step = series_time.find_step([series.times for series in found.values()], columns[0]['order'])
+    found = reader.read(table, columns, params.missing)
+    step = timeline.find_step([series.times for series in found.values()], columns[0]['order'])
     if step is None:
         cure = f'is group={params.group} the column that tells series apart?' if params.group else 'add rows'
         raise RunError(f'{path}: no series has two times: {cure}')
-    series_rows.check_regular(table, columns, found, step)
-    series_windows.check_target(path, columns, series_windows.check_lengths(path, found, params), params.window)
-    cut, season = series_windows.find_cut(found, params), params.season or step.season()
-    splits = series_windows.split_windows(series_windows.all_windows(found, params, season), cut)
-    facts = series_windows.describe(path, columns, splits, step, cut, season)
+    reader.check_regular(table, columns, found, step)
+    windowing.check_target(path, columns, windowing.check_lengths(path, found, params), params.window)
+    cut, season = windowing.find_cut(found, params), params.season or step.season()
+    splits = windowing.split_windows(windowing.all_windows(found, params, season), cut)
+    facts = windowing.describe(path, columns, splits, step, cut, season)
     _warn_of_season(path, splits, season)
     _warn_of_new(path, splits)
-    return facts, series_windows.summarize(path, facts, splits, cut, ignored, params.season), splits
+    return facts, windowing.summarize(path, facts, splits, cut, ignored, params.season), splits
 
 
 def _warn_of_season(path: str, splits: dict[str, Windows], season: int) -> None:

@@ -13,20 +13,10 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
-from estimator_trainer.common.own_data import (
-    cells,
-    evidence,
-    example_parser,
-    folds,
-    named_columns,
-    picture_column,
-    preparation,
-    raw_columns,
-    tokens,
-)
+from estimator_trainer.common.own_data import folds
 from estimator_trainer.common.own_data.conversions import convert_once, read_metadata, read_summary, silenced
 from estimator_trainer.common.own_data.description import of_kind
-from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
+from estimator_trainer.common.own_data.examples import named_columns, parser
 from estimator_trainer.common.own_data.schema import (
     COLUMNS,
     IMAGE,
@@ -40,9 +30,12 @@ from estimator_trainer.common.own_data.schema import (
 )
 from estimator_trainer.common.own_data.split_rows import BadRows, FileExamples
 from estimator_trainer.common.own_data.splits import find_files
-from estimator_trainer.common.own_data.table_facts import describe
-from estimator_trainer.common.own_data.table_rows import parts_of_table, places_in_table, read_rows
-from estimator_trainer.common.own_data.tables import SUFFIXES, open_table
+from estimator_trainer.common.own_data.tables import cells, evidence, picture_column, preparation, raw_columns
+from estimator_trainer.common.own_data.tables.encoding import encoded_features, make_encoder
+from estimator_trainer.common.own_data.tables.facts import describe
+from estimator_trainer.common.own_data.tables.files import SUFFIXES, open_table
+from estimator_trainer.common.own_data.tables.rows import parts_of_table, places_in_table, read_rows
+from estimator_trainer.common.own_data.texts import tokens
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
@@ -134,9 +127,9 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
 def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns the features 'numeric', 'categorical' and 'example_id', and the labels, of a batch.
 
-    Each is present if such columns exist; see `example_parser.parse`. In PREDICT there are no labels.
+    Each is present if such columns exist; see `parser.parse`. In PREDICT there are no labels.
     """
-    return example_parser.parse(mode, params, serialized, encoded_features(params.metadata))
+    return parser.parse(mode, params, serialized, encoded_features(params.metadata))
 
 
 def by_column(params: HParams, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:

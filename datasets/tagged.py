@@ -12,18 +12,19 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import tags
 from estimator_trainer.common.errors import RunError, UsageError, check_range, show
-from estimator_trainer.common.own_data import folds, tag_survey
+from estimator_trainer.common.own_data import folds
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.conversions import convert_once, read_metadata, read_summary, silenced
-from estimator_trainer.common.own_data.labeled_lines import LabeledLines
 from estimator_trainer.common.own_data.lines import Row
-from estimator_trainer.common.own_data.sentence_tokens import TokenCounts, make_splitter, split_sentences, to_features
-from estimator_trainer.common.own_data.sentences import Sentence, SentenceFile, are_sentences
 from estimator_trainer.common.own_data.split_rows import BadRows, examples_of_rows, places_of_rows, read_rows
 from estimator_trainer.common.own_data.splits import SplitFile, find_files
 from estimator_trainer.common.own_data.summary import of_counts
-from estimator_trainer.common.own_data.tag_survey import TagSurvey
-from estimator_trainer.common.own_data.tokens import KNOWN_SHARE, known_share
+from estimator_trainer.common.own_data.texts import tag_survey
+from estimator_trainer.common.own_data.texts.labeled_lines import LabeledLines
+from estimator_trainer.common.own_data.texts.sentence_tokens import TokenCounts, make_splitter, split_sentences, to_features
+from estimator_trainer.common.own_data.texts.sentences import Sentence, SentenceFile, are_sentences
+from estimator_trainer.common.own_data.texts.tag_survey import TagSurvey
+from estimator_trainer.common.own_data.texts.tokens import KNOWN_SHARE, known_share
 from estimator_trainer.common.own_data.vocabulary import class_ids
 from estimator_trainer.common.records import records
 from estimator_trainer.common.targets import TAGGING

@@ -12,16 +12,18 @@ import unicodedata
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range, show
-from estimator_trainer.common.own_data import example_parser, folds, named_columns, tokens
+from estimator_trainer.common.own_data import folds
 from estimator_trainer.common.own_data.conversions import convert_once, read_metadata, read_summary
 from estimator_trainer.common.own_data.description import describe_classes, log_classes
-from estimator_trainer.common.own_data.labeled_lines import LabeledLines
-from estimator_trainer.common.own_data.labeled_lines import split as split_line
+from estimator_trainer.common.own_data.examples import named_columns, parser
 from estimator_trainer.common.own_data.lines import in_blocks
 from estimator_trainer.common.own_data.schema import FEATURES, LABEL, TEXT
 from estimator_trainer.common.own_data.split_rows import BadRows, examples_of_rows, places_of_rows, read_rows
 from estimator_trainer.common.own_data.splits import find_files
 from estimator_trainer.common.own_data.summary import of_features, to_text
+from estimator_trainer.common.own_data.texts import tokens
+from estimator_trainer.common.own_data.texts.labeled_lines import LabeledLines
+from estimator_trainer.common.own_data.texts.labeled_lines import split as split_line
 from estimator_trainer.common.own_data.values import MISSING, key
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes, union
 from estimator_trainer.common.records import records
@@ -84,7 +86,7 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
 
     Of a batch, they are {'text': int32 [batch, longest]}, padded with 0, and {'label': int32 [batch]}.
     """
-    return example_parser.parse(mode, params, serialized, _FEATURES)
+    return parser.parse(mode, params, serialized, _FEATURES)
 
 
 parse_batch = parse
@@ -92,12 +94,12 @@ parse_batch = parse
 
 def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
     """Returns {'text': string [batch]}."""
-    return example_parser.raw_specs(params, _FEATURES)
+    return parser.raw_specs(params, _FEATURES)
 
 
 def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Returns {'text': int32 [batch, length]}, the ids of the tokens of texts, padded with 0."""
-    return example_parser.from_raw(params, {'text': tokens.strip(raw['text'])}, _FEATURES)
+    return parser.from_raw(params, {'text': tokens.strip(raw['text'])}, _FEATURES)
 
 
 def cell_readers(params: HParams) -> dict[str, Callable[[str], str]]:

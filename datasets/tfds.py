@@ -14,34 +14,29 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
-from estimator_trainer.common.own_data import (
-    example_input,
-    example_metadata,
-    example_parser,
-    named_columns,
-    preparation,
-    tokens,
-)
-from estimator_trainer.common.own_data.example_records import Examples
+from estimator_trainer.common.own_data.examples import input_files, named_columns, parser, survey
+from estimator_trainer.common.own_data.examples.records import Examples
+from estimator_trainer.common.own_data.examples.tfds_directory import open_directory
 from estimator_trainer.common.own_data.folds import refuse_folds
 from estimator_trainer.common.own_data.schema import FEATURES, IMAGE, LABEL, TEXT, USUAL_LABELS, WEIGHT, by_name, read_schema
 from estimator_trainer.common.own_data.splits import fingerprint
-from estimator_trainer.common.own_data.tfds_directory import open_directory
+from estimator_trainer.common.own_data.tables import preparation
+from estimator_trainer.common.own_data.texts import tokens
 from estimator_trainer.common.records import manifest, records
 from estimator_trainer.hparams.build import HParams
 
 _USUAL_SIZE = 64  # As in image_folder.
 _EVAL_SPLITS = ('eval', 'test', 'validation')  # The first of these is the evaluation split.
 
-INPUT_PATTERNS = example_input.INPUT_PATTERNS
-parse = example_parser.parse
-image_features = example_parser.image_features
-raw_specs = example_parser.raw_specs
-from_raw = example_parser.from_raw
+INPUT_PATTERNS = input_files.INPUT_PATTERNS
+parse = parser.parse
+image_features = parser.image_features
+raw_specs = parser.raw_specs
+from_raw = parser.from_raw
 input_parts = preparation.input_parts
 by_column, feature_columns = named_columns.by_column, named_columns.feature_columns
-read_input = example_input.read_input
-read_labeled = example_input.read_labeled
+read_input = input_files.read_input
+read_labeled = input_files.read_labeled
 
 
 def get_params() -> dict[str, Any]:
@@ -68,18 +63,18 @@ def prepare(data_dir: str, params: HParams) -> None:
     records.index(directory, found.files)
     _check_lengths(directory, found)
     examples = Examples(found.path, list(found.files), trained, lambda split: records.read(directory, split))
-    example_metadata.describe_once(directory, params, lambda: _describe(examples, found, params))
+    survey.describe_once(directory, params, lambda: _describe(examples, found, params))
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
-    """Returns `example_metadata.describe` of the training examples."""
-    return example_metadata.read_metadata(_directory(data_dir, params), params)
+    """Returns `survey.describe` of the training examples."""
+    return survey.read_metadata(_directory(data_dir, params), params)
 
 
 def summary(data_dir: str, params: HParams) -> str:
     """Returns the features, their kinds and what is known about them."""
     found = _open(params)
-    return example_metadata.summarize(found.path, found.files, _directory(data_dir, params), params)
+    return survey.summarize(found.path, found.files, _directory(data_dir, params), params)
 
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
@@ -137,7 +132,7 @@ def _describe(examples, found, params):
     derived = {name: _given(found, name, params) for name in inputs - by_name(roles).keys()}
     features = {**{name: given for name, given in derived.items() if given}, **schema.given}
     merged = dataclasses.replace(schema, content={**schema.content, **roles, 'features': features})
-    return example_metadata.describe(examples, merged, params, names, found.class_names)
+    return survey.describe(examples, merged, params, names, found.class_names)
 
 
 def _known_roles(found):

@@ -11,32 +11,27 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.own_data import (
-    example_input,
-    example_metadata,
-    example_parser,
-    named_columns,
-    preparation,
-    tokens,
-)
-from estimator_trainer.common.own_data.example_records import Examples
+from estimator_trainer.common.own_data.examples import input_files, named_columns, parser, survey
+from estimator_trainer.common.own_data.examples.record_files import find_record_files
+from estimator_trainer.common.own_data.examples.records import Examples
 from estimator_trainer.common.own_data.folds import refuse_folds
-from estimator_trainer.common.own_data.record_files import find_record_files
 from estimator_trainer.common.own_data.schema import FEATURES, read_schema
 from estimator_trainer.common.own_data.splits import fingerprint, log_outdated
+from estimator_trainer.common.own_data.tables import preparation
+from estimator_trainer.common.own_data.texts import tokens
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
-INPUT_PATTERNS = example_input.INPUT_PATTERNS
+INPUT_PATTERNS = input_files.INPUT_PATTERNS
 PARSED_ONCE = True
-parse = example_parser.parse
-image_features = example_parser.image_features
-raw_specs = example_parser.raw_specs
-from_raw = example_parser.from_raw
+parse = parser.parse
+image_features = parser.image_features
+raw_specs = parser.raw_specs
+from_raw = parser.from_raw
 input_parts = preparation.input_parts
 by_column, feature_columns = named_columns.by_column, named_columns.feature_columns
-read_input = example_input.read_input
-read_labeled = example_input.read_labeled
+read_input = input_files.read_input
+read_labeled = input_files.read_labeled
 
 
 def get_params() -> dict[str, Any]:
@@ -68,19 +63,19 @@ def prepare(data_dir: str, params: HParams) -> None:
     examples = Examples(params.tfrecord_dir, list(files), params.train_split, lambda split: read(split, data_dir, params))
 
     def describe():
-        return example_metadata.describe(examples, read_schema(params.schema, FEATURES), params)
+        return survey.describe(examples, read_schema(params.schema, FEATURES), params)
 
-    example_metadata.describe_once(directory, params, describe)
+    survey.describe_once(directory, params, describe)
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
-    """Returns `example_metadata.describe` of the training examples."""
-    return example_metadata.read_metadata(_directory(data_dir, params), params)
+    """Returns `survey.describe` of the training examples."""
+    return survey.read_metadata(_directory(data_dir, params), params)
 
 
 def summary(data_dir: str, params: HParams) -> str:
     """Returns the features, their kinds and what is known about them."""
-    return example_metadata.summarize(params.tfrecord_dir, _files(params), _directory(data_dir, params), params)
+    return survey.summarize(params.tfrecord_dir, _files(params), _directory(data_dir, params), params)
 
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:

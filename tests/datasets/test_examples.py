@@ -14,9 +14,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.own_data import example_facts, example_input, example_metadata, example_parser, tokens
-from estimator_trainer.common.own_data.example_records import Examples
+from estimator_trainer.common.own_data.examples import inference, input_files, parser, survey
+from estimator_trainer.common.own_data.examples.records import Examples
 from estimator_trainer.common.own_data.schema import FEATURES, Schema, find_roles
+from estimator_trainer.common.own_data.texts import tokens
 from estimator_trainer.common.records import manifest, records
 from estimator_trainer.datasets import tfrecord
 from estimator_trainer.hparams import build
@@ -33,7 +34,7 @@ def infer(examples, **features):
     sample = [records.decode(records.encode(example)) for example in examples]
     schema = Schema(FEATURES, 's.json', {'features': features, 'label': 'label'})
     roles = find_roles(schema, {'label', *(name for example in sample for name in example)}, 'own')
-    return example_facts.infer_features(sample, schema, roles, 'own')
+    return inference.infer_features(sample, schema, roles, 'own')
 
 
 def describe(train, schema=None, names=None, class_names=None, others=None, **params):
@@ -45,11 +46,11 @@ def describe(train, schema=None, names=None, class_names=None, others=None, **pa
     splits = {'train': [*train], **(others or {})}
     schema, params = Schema(FEATURES, 's.json', schema or {}), HParams({**tokens.get_params(), **params})
     examples = Examples('own', [*splits], 'train', read)
-    return example_metadata.describe(examples, schema, params, names, class_names)
+    return survey.describe(examples, schema, params, names, class_names)
 
 
 def parsed(facts, examples, mode=EVAL, **params):
-    return parse(example_parser, HParams({**tokens.get_params(), **params}, facts), [*map(records.encode, examples)], mode)
+    return parse(parser, HParams({**tokens.get_params(), **params}, facts), [*map(records.encode, examples)], mode)
 
 
 def feature(name, stored, kind, **facts):
@@ -86,13 +87,13 @@ def test_features_of_every_kind_are_found_described_and_parsed(caplog):
 
     raw = {name: [example[name] for example in (mixed(7), mixed(8))] for name in ('city', 'photo', 'review', 'v', 'x')}
     raw['review'][1] = 'bad'
-    found = prepare_raw(example_parser, HParams(tokens.get_params(), facts), {**raw, 'zip': ['1', '']})
+    found = prepare_raw(parser, HParams(tokens.get_params(), facts), {**raw, 'zip': ['1', '']})
     assert found.keys() == features.keys() and found['categorical'].tolist() == [[1, 2], [2, 0]]
     assert found['text'].tolist() == [[2, 4, 3, 5, 1], [1, 0, 0, 0, 0]]
     for name in ('image', 'numeric'):
         np.testing.assert_allclose(found[name][0], features[name], rtol=1e-6)
     np.testing.assert_allclose(found['numeric'][1], [0, -1, (8 - 149.5) / std], rtol=1e-5)
-    specs = example_parser.raw_specs(HParams({}, facts))
+    specs = parser.raw_specs(HParams({}, facts))
     assert {name: spec.shape.as_list()[1:] for name, spec in specs.items()} == {**dict.fromkeys(specs, []), 'v': [2]}
     assert [name for name, spec in specs.items() if spec.name == 'picture'] == ['photo']
 
@@ -170,7 +171,7 @@ def test_images_are_decoded_resized_or_taken_as_pixels_and_others_refused():
         np.testing.assert_allclose(parsed(facts, examples[:1])[0][0]['image'], expected / 255, rtol=1e-6)
         is_raw = facts['features'][0]['is_raw']  # Then pixels are an array.
         raw = {'a': [expected.astype(np.uint8) if is_raw else images[0]]}
-        found = prepare_raw(example_parser, HParams({}, facts), raw)['image']
+        found = prepare_raw(parser, HParams({}, facts), raw)['image']
         np.testing.assert_allclose(found, expected[None] / 255, rtol=1e-6)
     assert 'Input is empty' in raised(tf.errors.InvalidArgumentError, parsed, facts, [{'a': b'', 'label': 0}])
 
@@ -189,13 +190,13 @@ def test_transparent_and_turned_images_are_upright_on_white_in_records_and_raw_i
         facts = describe(examples)
         assert facts['features'][0]['is_picture'] and 'own: some of the images a are transparent, or turned by' in caplog.text
         raw = {'a': [*contents.values()], **{name: [value] * 2 for name, value in more.items()}}
-        found = prepare_raw(example_parser, HParams({}, facts), raw)['image']
+        found = prepare_raw(parser, HParams({}, facts), raw)['image']
         for (features, _), of_raw, pixels in zip(parsed(facts, examples), found, expected.values()):
             np.testing.assert_allclose(features['image'], np.repeat(pixels[..., None], 3, 2) / 255, rtol=1e-6)
             np.testing.assert_allclose(of_raw, features['image'], rtol=1e-6)
     facts = describe(examples, {'features': {'a': {'kind': 'image', 'channels': 4}, 'x': 'ignore'}})
     assert 'is_picture' not in facts['features'][0]
-    ((_, record),) = example_input.read_input(str(tmp_path / 'clear.png'), HParams({}, facts))
+    ((_, record),) = input_files.read_input(str(tmp_path / 'clear.png'), HParams({}, facts))
     ((features, _),) = parsed(facts, [{'a': records.decode(record)['a'][1][0], 'label': 'clear'}])
     np.testing.assert_allclose(features['image'], np.full([2, 2, 4], [0, 0, 0, 51]) / 255, rtol=1e-6)
 
@@ -236,8 +237,8 @@ def test_roles_are_given_or_usual_names_and_some_of_them_and_of_the_labels_canno
 def test_a_picture_suffices_for_a_model_of_an_image_alone(tmp_path):
     def read(name, **feature):
         facts = {'features': [{'name': 'a', 'kind': 'image', 'size': 2, 'channels': 1, **feature}, {'kind': 'label'}, *others]}
-        ((fields, record),) = example_input.read_input(str(tmp_path / name), HParams({}, facts))
-        assert fields == {} and example_parser.image_features(HParams({}, facts), tf.constant([51]))['image'] == np.float32(0.2)
+        ((fields, record),) = input_files.read_input(str(tmp_path / name), HParams({}, facts))
+        assert fields == {} and parser.image_features(HParams({}, facts), tf.constant([51]))['image'] == np.float32(0.2)
         return records.decode(record)['a'][1][0]
 
     Image.new('RGBA', (30, 20), (0, 0, 0, 51)).save(tmp_path / 'a.PNG')
@@ -257,9 +258,9 @@ def test_a_picture_suffices_for_a_model_of_an_image_alone(tmp_path):
     )
     Image.fromarray(np.arange(16, dtype=np.uint8).reshape(4, 4)).save(tmp_path / 'c.jpg', exif=tags, quality=100)
     for name in ('a.PNG', 'b.jpg', 'c.jpg'):
-        ((_, record),) = example_input.read_input(str(tmp_path / name), facts)
-        (expected,) = parse(example_parser, facts, [record], PREDICT)
-        found = prepare_raw(example_parser, facts, {'a': [(tmp_path / name).read_bytes()]})
+        ((_, record),) = input_files.read_input(str(tmp_path / name), facts)
+        (expected,) = parse(parser, facts, [record], PREDICT)
+        found = prepare_raw(parser, facts, {'a': [(tmp_path / name).read_bytes()]})
         np.testing.assert_allclose(found['image'][0], expected['image'], atol=2 / 255)  # Pillow decodes JPEG otherwise.
         assert name != 'c.jpg' or found['image'][0, 0, 0, 0] > found['image'][0, 0, 1, 0] + 1 / 255  # It is turned.
     others = [{'name': 'x', 'kind': 'numeric'}]
@@ -270,7 +271,7 @@ def test_a_picture_suffices_for_a_model_of_an_image_alone(tmp_path):
         (tmp_path / folder).mkdir(exist_ok=True)
         path = shutil.copy(tmp_path / 'b.jpg', tmp_path / folder / 'b.jpg')
         facts = {'features': [image, {'name': 'y', 'kind': 'label', **label}, *others], 'class_names': ['7', '9']}
-        ((fields, record),) = example_input.read_labeled(str(path), HParams({}, facts))
+        ((fields, record),) = input_files.read_labeled(str(path), HParams({}, facts))
         return records.decode(record)['y']
 
     assert read_label('9', stored='int64') == ('int64', [9]) and read_label('7', stored='bytes') == ('bytes', [b'7'])
@@ -282,7 +283,7 @@ def test_a_picture_suffices_for_a_model_of_an_image_alone(tmp_path):
     assert 'b.jpg: a picture alone has no label y, or no weight: give TFRecord' in failed(
         read_label, '7', [weight], stored='bytes'
     )
-    assert example_parser.image_features(HParams({}, {'features': others}), tf.constant([51])) is None
+    assert parser.image_features(HParams({}, {'features': others}), tf.constant([51])) is None
 
 
 def labeled(labels=(0, 1) * 4, **more):
@@ -328,14 +329,12 @@ def test_one_hot_labels_are_classes_by_position(one, caplog):
 def test_input_with_labels_that_are_not_one_hot_is_named(tmp_path):
     facts = describe(labeled([[0, 1], [1, 0]]))
     write(tmp_path / 'a.tfrecord', labeled([[1, 0], [1, 1], [0, 1, 0]]))
-    found = [str(record) for _, record in example_input.read_labeled(str(tmp_path / 'a.tfrecord'), HParams({}, facts))]
+    found = [str(record) for _, record in input_files.read_labeled(str(tmp_path / 'a.tfrecord'), HParams({}, facts))]
     assert [re.sub('.*/', '', text) for text in found[1:]] == [
         'a.tfrecord: record 1: the label label is not one-hot: write one 1 and 1 zeros, as in training',
         'a.tfrecord: record 2: the label label has 3 values, but 2 in training: write as many in all',
     ]
-    assert all(
-        not isinstance(r, RunError) for _, r in example_input.read_input(str(tmp_path / 'a.tfrecord'), HParams({}, facts))
-    )
+    assert all(not isinstance(r, RunError) for _, r in input_files.read_input(str(tmp_path / 'a.tfrecord'), HParams({}, facts)))
 
 
 def test_examples_may_have_a_weight_and_an_id_and_lack_numbers_and_categories():
@@ -524,7 +523,7 @@ def test_unknown_values_in_input_raise_an_alarm(tmp_path, caplog):
     def read(path):
         caplog.clear()
         params = HParams(tokens.get_params(), facts)
-        return [record for _, record in example_input.read_input(str(path), params)]
+        return [record for _, record in input_files.read_input(str(path), params)]
 
     examples = [{'city': 'Rome', 'zip': 7, 'text': 'good film it is', 'label': i % 2} for i in range(4)]
     facts = describe(examples, {'features': {'zip': 'categorical'}})
@@ -611,7 +610,7 @@ def test_features_that_all_examples_of_other_data_lack_are_warned_of(tmp_path, c
     assert 'split test: no' not in caplog.text
     caplog.clear()
     path = write(tmp_path / 'a.tfrecord', [{'N': [1.0, 1.0], 'k': 1, 'e': 1.0}])
-    assert len([*example_input.read_input(str(path), HParams(tokens.get_params(), facts))]) == 1
+    assert len([*input_files.read_input(str(path), HParams(tokens.get_params(), facts))]) == 1
     assert 'a.tfrecord: no example has a value of c, n, as the training data has: ' in caplog.text
 
 
@@ -644,9 +643,9 @@ def test_vocabularies_are_limited_and_what_is_known_is_kept_for_each_state_of_th
     given = {'schema': '', 'train_split': 'train', 'image_size': 0, **tokens.get_params()}
     changes = {'image_size': 3, 'tokens': 'bytes', 'min_count': 1, 'max_vocabulary': 9, 'train_split': 'eval'}
     changes = [{}, {'schema': str(tmp_path / 's.json')}, *({name: changes[name]} for name in changes)]
-    paths = {example_metadata.facts_path('d', HParams({**given, **change})) for change in changes}
+    paths = {survey.facts_path('d', HParams({**given, **change})) for change in changes}
     assert len(paths) == len(changes) and all(path.startswith('d/metadata-') for path in paths)
-    assert example_metadata.facts_path('d', HParams({**given, 'max_length': 7})) in paths
+    assert survey.facts_path('d', HParams({**given, 'max_length': 7})) in paths
 
 
 def write(path, examples):

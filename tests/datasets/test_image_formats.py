@@ -6,7 +6,7 @@ import struct
 from PIL import Image
 import pytest
 
-from estimator_trainer.common.own_data.image_formats import format_of, is_decoded
+from estimator_trainer.common.own_data.examples.image_formats import format_of, is_decoded
 
 
 def saved(kind, mode='RGB'):

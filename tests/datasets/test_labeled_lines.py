@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from estimator_trainer.common.own_data.labeled_lines import LabeledLines, split
+from estimator_trainer.common.own_data.texts.labeled_lines import LabeledLines, split
 from tests.shared import refused
 
 E_ACUTE, E_APART = '\xe9', 'e\u0301'

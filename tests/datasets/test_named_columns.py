@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.own_data import named_columns
+from estimator_trainer.common.own_data.examples import named_columns
 from estimator_trainer.hparams.build import HParams
 
 STORED = [

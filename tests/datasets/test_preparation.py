@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.inference.model_card import _preparation
-from estimator_trainer.common.own_data import preparation, raw_columns
+from estimator_trainer.common.own_data.tables import preparation, raw_columns
 from estimator_trainer.datasets import table
 from estimator_trainer.hparams import build
 from tests.datasets.own_data import Prepared

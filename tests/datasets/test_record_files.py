@@ -5,7 +5,7 @@ import os
 import pytest
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.own_data.record_files import find_record_files
+from estimator_trainer.common.own_data.examples.record_files import find_record_files
 from tests.shared import raised, refused
 
 

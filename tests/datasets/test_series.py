@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from benchmarks import store_sales
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.own_data import series_rows
+from estimator_trainer.common.own_data.series import reader
 from estimator_trainer.common.records import records
 from estimator_trainer.datasets import series
 from tests.datasets.own_data import Prepared, prepare_raw
@@ -196,7 +196,7 @@ def test_a_wrong_table_or_hyperparameter_is_one_line(prepared, text, hparams, me
 
 
 def test_integers_of_which_not_all_are_counted_are_no_months(prepared, monkeypatch):
-    monkeypatch.setattr(series_rows, '_MAX_DISTINCT', 30)
+    monkeypatch.setattr(reader, '_MAX_DISTINCT', 30)
     assert prepared(table(range(40), VALUES)).metadata['step']
 
 

@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from estimator_trainer.common.own_data import series_time
-from estimator_trainer.common.own_data.series_time import DAY
+from estimator_trainer.common.own_data.series import timeline
+from estimator_trainer.common.own_data.series.timeline import DAY
 
 HOUR = 3_600_000
 MONDAY = datetime.date(2024, 1, 1)
 
 
 def times(texts, order='ymd'):
-    found, are_known = series_time.to_times(pa.array([str(text) for text in texts]), order)
+    found, are_known = timeline.to_times(pa.array([str(text) for text in texts]), order)
     assert are_known.all()
     return found
 
@@ -51,20 +51,20 @@ MONTHS = [f'{year}-{month:02}' for year in (2023, 2024) for month in range(1, 13
 )
 def test_the_interval_and_the_next_times_are_those_of_a_calendar(texts, order, described, season, following):
     found = times(texts, order)
-    step = series_time.find_step([found[:2], found], order)
+    step = timeline.find_step([found[:2], found], order)
     assert (step.describe(), step.season()) == (described, season)
     assert (step.between(found) == 1).all()
     assert step.texts(step.after(int(found[-1]), len(following))) == following
-    if len(found) > 5 and step.unit != series_time.WORKDAY:
+    if len(found) > 5 and step.unit != timeline.WORKDAY:
         assert step.between(np.delete(found, 3)).tolist() == [1, 1, 2, *[1] * (len(found) - 5)]
 
 
 def test_what_does_not_fit_the_interval_is_no_whole_number_of_steps():
-    off = series_time.find_step([times(hours(30))], 'ymd').between(np.array([0, HOUR + 1, 2 * HOUR]))
+    off = timeline.find_step([times(hours(30))], 'ymd').between(np.array([0, HOUR + 1, 2 * HOUR]))
     assert not (off == np.round(off)).any()
-    step = series_time.find_step([times([f'{month}-01' for month in MONTHS])], 'ymd')
+    step = timeline.find_step([times([f'{month}-01' for month in MONTHS])], 'ymd')
     assert np.isnan(step.between(times(['2024-01-01', '2024-02-02']))).all()
-    workdays = series_time.find_step([times(WORKDAYS)], 'ymd')
+    workdays = timeline.find_step([times(WORKDAYS)], 'ymd')
     assert workdays.between(times(['2024-01-05', '2024-01-08', '2024-01-10'])).tolist() == [1, 2]
     assert np.isnan(workdays.between(times(['2024-01-05', '2024-01-06']))).all()
 
@@ -72,23 +72,23 @@ def test_what_does_not_fit_the_interval_is_no_whole_number_of_steps():
 def test_midnights_of_summer_time_are_days():
     texts = [*(f'2024-03-{day}T00:00+01:00' for day in range(26, 32)), *(f'2024-04-0{day}T00:00+02:00' for day in range(1, 5))]
     found = times(texts)
-    step = series_time.find_step([found], 'ymd')
+    step = timeline.find_step([found], 'ymd')
     assert step.size == DAY and step.between(found).tolist() == [1] * 9
 
 
 def test_cycles_are_those_that_the_interval_resolves_and_the_data_covers():
-    daily, weekly = (series_time.find_step([times(days(step, 9))], 'ymd') for step in (1, 7))
+    daily, weekly = (timeline.find_step([times(days(step, 9))], 'ymd') for step in (1, 7))
     assert daily.cycles(6 * DAY) == []
     assert daily.cycles(729 * DAY) == [{'period': 7.0, 'harmonics': 3}]  # A year that is seen once says nothing.
     assert [cycle['period'] for cycle in daily.cycles(731 * DAY)] == [365.2425, 7.0]
     assert [cycle['period'] for cycle in weekly.cycles(731 * DAY)] == [365.2425]
-    quarterly = series_time.find_step([times([f'{month}-01' for month in MONTHS[::3]])], 'ymd')
+    quarterly = timeline.find_step([times([f'{month}-01' for month in MONTHS[::3]])], 'ymd')
     assert quarterly.cycles(4000 * DAY) == [{'period': 365.2425, 'harmonics': 2}]
-    assert series_time.find_step([np.arange(9)], 'integer').cycles(10**15) == []
+    assert timeline.find_step([np.arange(9)], 'integer').cycles(10**15) == []
 
 
 def test_cells_that_are_no_times_are_told():
-    assert series_time.to_times(pa.array(['2024-01', '2024-13', '']), 'ym')[1].tolist() == [True, False, False]
-    assert series_time.to_times(pa.array(['3', '3.5', 'x']), 'integer')[1].tolist() == [True, False, False]
-    assert series_time.to_times(pa.array(['01/02/2024', '13/13/2024']), 'dmy')[1].tolist() == [True, False]
-    assert series_time.find_order('', False, ['2024-01', '2024-1']) is None
+    assert timeline.to_times(pa.array(['2024-01', '2024-13', '']), 'ym')[1].tolist() == [True, False, False]
+    assert timeline.to_times(pa.array(['3', '3.5', 'x']), 'integer')[1].tolist() == [True, False, False]
+    assert timeline.to_times(pa.array(['01/02/2024', '13/13/2024']), 'dmy')[1].tolist() == [True, False]
+    assert timeline.find_order('', False, ['2024-01', '2024-1']) is None

@@ -1,4 +1,4 @@
-"""common/own_data/subwords.py: a vocabulary of parts of words, and their division in the graph."""
+"""common/own_data/texts/subwords.py: a vocabulary of parts of words, and their division in the graph."""
 
 import io
 import random
@@ -9,7 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from benchmarks.suffixes import write
-from estimator_trainer.common.own_data import subwords, tokens
+from estimator_trainer.common.own_data.texts import subwords, tokens
 from estimator_trainer.datasets import text
 from tests.datasets.own_data import Prepared, prepare_raw
 from tests.shared import refused

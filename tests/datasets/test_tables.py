@@ -19,20 +19,21 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common import assets
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.own_data import conversions, examples
-from estimator_trainer.common.own_data.blocks import Block
-from estimator_trainer.common.own_data.cells import missing_values, to_days
-from estimator_trainer.common.own_data.columns import ColumnProfile, Settings, kind_of
-from estimator_trainer.common.own_data.delimited import Delimited
-from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
+from estimator_trainer.common.own_data import conversions
+from estimator_trainer.common.own_data.examples import serialization
 from estimator_trainer.common.own_data.lines import Lines, Position
 from estimator_trainer.common.own_data.moments import Moments, standardize
 from estimator_trainer.common.own_data.schema import CATEGORICAL, COLUMNS, DATE, NUMERIC, Schema, find_roles, read_schema
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import Files, SplitFile, find_files, fingerprint
-from estimator_trainer.common.own_data.survey import survey
-from estimator_trainer.common.own_data.table_facts import describe
-from estimator_trainer.common.own_data.tables import open_table
+from estimator_trainer.common.own_data.tables.blocks import Block
+from estimator_trainer.common.own_data.tables.cells import missing_values, to_days
+from estimator_trainer.common.own_data.tables.columns import ColumnProfile, Settings, kind_of
+from estimator_trainer.common.own_data.tables.delimited import Delimited
+from estimator_trainer.common.own_data.tables.encoding import encoded_features, make_encoder
+from estimator_trainer.common.own_data.tables.facts import describe
+from estimator_trainer.common.own_data.tables.files import open_table
+from estimator_trainer.common.own_data.tables.survey import survey
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, class_ids, column_ids, sorted_classes
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.records import records
@@ -97,7 +98,7 @@ def test_all_chunks_of_a_file_are_read_alike_by_arrow_and_by_csv(table, monkeypa
     lines[30:30] = ['1,2', '7,"two', 'lines",c', 'ü,\u2003n\u00a0,m']
     expected = None
     for size in (1, 40, 300, 1 << 21):
-        monkeypatch.setattr('estimator_trainer.common.own_data.delimited._CHUNK', size)
+        monkeypatch.setattr('estimator_trainer.common.own_data.tables.delimited._CHUNK', size)
         for patched in (False, True):
             with monkeypatch.context() as patch:
                 if patched:
@@ -616,17 +617,17 @@ def test_examples_are_serialized_as_protobuf_writes_them():
     numbers = {'xx': [1.5, None, -3e38, 1 / 3], 'Z': [0.0, None, 2.0, None]}
     rows = [{name: values[i] for name, values in {**texts, **numbers}.items() if values[i] is not None} for i in range(4)]
     cells = {name: pa.array(['NA' if text is None else text for text in values]) for name, values in texts.items()}
-    columns = {name: examples.Texts(name, lambda cell: None if cell == 'NA' else cell)(cells[name]) for name in texts}
+    columns = {name: serialization.Texts(name, lambda cell: None if cell == 'NA' else cell)(cells[name]) for name in texts}
     columns |= {name: np.array(values, np.float64) for name, values in numbers.items()}
-    assert examples.serialize(columns).to_pylist() == [records.encode(row) for row in rows]
+    assert serialization.serialize(columns).to_pylist() == [records.encode(row) for row in rows]
 
 
 def test_entries_of_texts_do_not_depend_on_what_is_remembered(monkeypatch):
-    monkeypatch.setattr(examples, '_MAX_TEXTS', 4)
+    monkeypatch.setattr(serialization, '_MAX_TEXTS', 4)
     read: list[str] = []
-    texts = examples.Texts('x', lambda cell: read.append(cell) or (None if cell == '' else cell.upper()))  # type: ignore[func-returns-value]
+    texts = serialization.Texts('x', lambda cell: read.append(cell) or (None if cell == '' else cell.upper()))  # type: ignore[func-returns-value]
     for cells in (['a', 'b', 'a'], ['b', '', 'c'], ['d', 'a', 'e', 'd'], [], [*'fghijk'], ['f', 'g', 'a', 'a']):
-        found = examples.serialize({'x': texts(pa.array(cells, pa.string()))}).to_pylist()
+        found = serialization.serialize({'x': texts(pa.array(cells, pa.string()))}).to_pylist()
         assert found == [records.encode({'x': cell.upper()} if cell else {}) for cell in cells]
     assert read == [*'ab', *['', 'c'], *'dae', *'fghijk', *'fga']  # No cell twice, unless there were too many.
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.own_data import sentence_tokens
+from estimator_trainer.common.own_data.texts import sentence_tokens
 from estimator_trainer.datasets import tagged
 from tests.datasets.own_data import Prepared, parse
 from tests.shared import raised

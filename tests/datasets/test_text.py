@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference.rows import make_batch
-from estimator_trainer.common.own_data import tokens
+from estimator_trainer.common.own_data.texts import tokens
 from estimator_trainer.datasets import text
 from tests.datasets.own_data import Prepared, parse, prepare_raw
 from tests.shared import failed, raised, refused

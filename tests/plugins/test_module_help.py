@@ -8,7 +8,7 @@ from estimator_trainer.common.plugins import loader, module_help, module_source
 from tests.shared import refused
 
 OWN = """
-from estimator_trainer.common.own_data import tokens
+from estimator_trainer.common.own_data.texts import tokens
 
 def get_params():
     return {
@@ -47,7 +47,7 @@ UNCLEAR = [
     f'{GOOD}del get_params',
     'from .common.formats import tokens\ndef get_params(): return {**tokens.get_params()}',
     'from estimator_trainer.common.own_data import tokens\ntokens = other()\ndef get_params(): return {**tokens.get_params()}',
-    'from estimator_trainer.common.own_data.tokens import Defaults\ndef get_params(): return {**Defaults.get_params()}',
+    'from estimator_trainer.common.own_data.texts.tokens import Defaults\ndef get_params(): return {**Defaults.get_params()}',
     'from estimator_trainer.models import unimportable\ndef get_params(): return {**unimportable.get_params()}',
     'from estimator_trainer.models.family import member\ndef get_params(): return {**member.get_params()}',
     'def get_params(): return {',

@@ -1,0 +1,94 @@
+"""Facts about images in users' tf.train.Examples: encoded files or pixels, size, channels."""
+
+from collections.abc import Mapping, Sequence
+import io
+from typing import Any
+
+from PIL import Image, UnidentifiedImageError
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.formats.images import orientation
+from estimator_trainer.common.own_data.examples.image_formats import BMP, DECODED, GIF, format_of, is_decoded
+
+_COLORED = (GIF, BMP)  # TensorFlow decodes these only in color.
+_GRAY = ('1', 'L')  # Pillow's modes.
+
+
+def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Returns the given or actual 'size' and 'channels' of images, and whether they are pixels, 'is_raw'.
+
+    If some are transparent, or turned by their EXIF data, 'is_picture' is true: all are taken as pictures, upright, on white.
+
+    Raises:
+      UsageError: the schema contradicts the images, or is required.
+      RunError: an image cannot be decoded.
+    """
+    empty = sum(not image for image in images)
+    if empty:
+        raise RunError(f'{source}: the image {name} is empty in {empty} of the first {len(images)} examples that have it')
+    formats = [format_of(image) for image in images]
+    if not all(name in DECODED for name in formats):
+        if given.get('size') and _are_pixels(images, given) or not any(formats):
+            return _describe_pixels(name, images, given, source)
+        wrong = [image for image in images if not is_decoded(image)]
+        raise RunError(f'{source}: {explain(name, wrong[0])}; so are {len(wrong)} of the first {len(images)}')
+    sizes, modes, are_plain = zip(*(_open(image, name, source) for image in images))
+    size = given.get('size') or _find_size(name, sizes, source)
+    channels = _find_channels(name, formats, modes, given.get('channels'), source)
+    facts = {'size': size, 'channels': channels, 'is_raw': False}
+    if all(are_plain) or channels == 4:
+        return facts
+    text = '%s: some of the images %s are transparent, or turned by EXIF data: they are taken upright, on white.'
+    tf.logging.warning(text, source, name)
+    return {**facts, 'is_picture': True}
+
+
+def explain(name: str, content: bytes) -> str:
+    """Explains why an image cannot be decoded: its format, and the cure."""
+    found = format_of(content)
+    kind = f'a file of {found}, which TensorFlow does not decode' if found else 'neither JPEG, PNG, GIF nor BMP'
+    return f'the image {name} is {kind}: write PNG or JPEG, or ignore the feature in --hparams=schema=FILE'
+
+
+def _are_pixels(images, given):
+    return {len(image) for image in images} == {given['size'] ** 2 * (given.get('channels') or 1)}
+
+
+def _describe_pixels(name, images, given, source):
+    lengths = {len(image) for image in images}
+    size, channels = given.get('size'), given.get('channels') or 1
+    if not size or not _are_pixels(images, given):
+        raise UsageError(
+            f'{source}: the images {name} are of {min(lengths)} to {max(lengths)} bytes, neither JPEG, PNG, GIF nor BMP: '
+            'give their "size" and "channels" in the schema, if they are pixels'
+        )
+    return {'size': size, 'channels': channels, 'is_raw': True}
+
+
+def _find_size(name, sizes, source):
+    width, height = sizes[0]
+    if len(set(sizes)) > 1 or width != height:
+        raise UsageError(f'{source}: the images {name} are of different sizes, or not square: give a "size" in the schema')
+    return width
+
+
+def _find_channels(name, formats, modes, given, source):
+    is_colored = any(kind in _COLORED for kind in formats)
+    known = (3,) if is_colored else (1, 3, 4)
+    channels = given or (1 if {*modes} <= {*_GRAY} and not is_colored else 3)
+    if channels not in known:
+        kinds = 'GIF and BMP files are' if is_colored else 'an image file is'
+        wanted = ' or '.join(map(str, known))
+        raise UsageError(f'{source}: {channels} channels of the image {name}: {kinds} decoded to {wanted} channels')
+    return channels
+
+
+def _open(image, name, source):
+    try:
+        with Image.open(io.BytesIO(image)) as opened:  # Reads only its header.
+            return opened.size, opened.mode, not opened.has_transparency_data and orientation(opened) == 1
+    except UnidentifiedImageError:
+        raise RunError(f'{source}: the image {name} is not an image of a kind that Pillow reads') from None
+    except Exception as error:  # Pillow raises errors of many types.
+        raise RunError(f'{source}: the image {name} cannot be read: {error}') from None

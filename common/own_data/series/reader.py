@@ -1,0 +1,262 @@
+"""The rows of a table as series: the columns by their roles, and the values of each group in the order of time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError, UsageError, listed, show
+from estimator_trainer.common.own_data.description import Feature, of_kind
+from estimator_trainer.common.own_data.schema import CATEGORICAL, NUMERIC, TARGET
+from estimator_trainer.common.own_data.series import timeline
+from estimator_trainer.common.own_data.series.timeline import Step
+from estimator_trainer.common.own_data.split_rows import BadRows
+from estimator_trainer.common.own_data.splits import SplitFile
+from estimator_trainer.common.own_data.tables.blocks import Table
+from estimator_trainer.common.own_data.tables.cells import is_missing, missing_values, to_numbers
+from estimator_trainer.common.own_data.tables.checks import warn_of_extremes
+from estimator_trainer.common.own_data.tables.columns import Settings
+from estimator_trainer.common.own_data.tables.encoding import style_of
+from estimator_trainer.common.own_data.tables.survey import Column, survey
+from estimator_trainer.hparams.build import HParams
+from estimator_trainer.hparams.text import nearest
+
+TIME, GROUP = 'time', 'group'  # Kinds of columns, besides TARGET and NUMERIC.
+_MAX_DISTINCT = 10**5
+_CORRECT = 'correct it, or remove the row'
+_FIRST_DATE, _LAST_DATE = 19000101, 21991231  # As integers; months are 190001 to 219912.
+
+
+class Series(NamedTuple):
+    """The rows of a group, in the order of time.
+
+    Attributes:
+      times: int64 [n], ascending; see `timeline`.
+      values: float64 [n, columns], the target first, then the other columns of numbers, NaN where these are missing.
+      lines: int [n], where the rows are in the file.
+    """
+
+    times: np.ndarray
+    values: np.ndarray
+    lines: np.ndarray
+
+
+def find_columns(table: Table, params: HParams) -> tuple[list[Feature], list[str]]:
+    """Returns the columns by their roles, {'name', 'kind', ...}, and the names of those that are ignored.
+
+    The first is that of the time, with its 'order'; then the group's, if there is one, the target's, and other columns of
+    numbers, which may have a 'style'.
+
+    Raises:
+      UsageError: a column is missing, has two roles, or can be read in two ways.
+      RunError: the cells of the time or the target are no times or no numbers.
+    """
+    roles = _find_roles(table, params)
+    kinds = {name: CATEGORICAL if role == GROUP else None for name in table.header if name for role in [roles.get(name)]}
+    settings = Settings(_MAX_DISTINCT, missing_values(params.missing), params.decimal, params.dates)
+    whole = SplitFile(table.path, ('train',))
+    found = survey(table, whole, 'train', kinds, (), [*roles], settings, BadRows(1))[0]
+    columns, ignored = [], []
+    for name in sorted(found, key=lambda name: [TIME, GROUP, TARGET, None].index(roles.get(name))):
+        column, role = found[name], roles.get(name)
+        if role == GROUP:
+            columns.append({'name': name, 'kind': GROUP})
+        elif role == TIME:
+            columns.append({'name': name, 'kind': TIME, 'order': _order_of(table, column)})
+        elif role == TARGET or column.kind == NUMERIC:
+            columns.append({'name': name, 'kind': role or NUMERIC, **_style(table, column, role == TARGET)})
+        else:
+            ignored.append(name)
+    return columns, ignored
+
+
+def _find_roles(table, params):
+    roles: dict[str, str] = {}
+    names = [*filter(None, table.header)]
+    for role in (TIME, TARGET, GROUP):
+        name = params[role]
+        if name not in names and (name or role != GROUP):
+            wrong = f'{name}: there is no such column{nearest(name, names)}' if name else 'COLUMN is required'
+            raise UsageError(f'--hparams={role}={wrong}; {table.path} has: {listed(names, 20)}')
+        if name in roles:
+            raise UsageError(f'{role}={name}: the column is also the {roles[name]}: name another')
+        if name:
+            roles[name] = role
+    return roles
+
+
+def _order_of(table: Table, column: Column) -> str:
+    """Returns the order of the column of times; raises an error if its cells are no times."""
+    reading, place, profile = column.reading, f'{table.path}: column {column.name}', column.profile
+    if not profile.num_present:
+        raise RunError(f'{table.path}: has no rows')
+    if reading and reading.wrong:
+        raise UsageError(f'{place}: {reading.wrong}')
+    is_plain = reading is not None and not reading.style and profile.is_integer
+    values = [*column.values.counts()] if not is_plain else []
+    order = timeline.find_order(reading.order if reading else '', is_plain, values)
+    if order == timeline.INTEGER and _FIRST_DATE <= column.numbers.min and column.numbers.max <= _LAST_DATE:
+        raise RunError(f'{place}: {column.numbers.min:.0f} seems to be a date: write it as 2024-12-31')
+    ends = (column.numbers.min, column.numbers.max)  # Of more values than are counted, `values` keeps few, or none.
+    if order == timeline.INTEGER and all(map(_is_month, (*ends, *column.values.counts()))):
+        raise RunError(f'{place}: {column.numbers.min:.0f} seems to be a month: write it as 2024-12')
+    if order and not profile.evidence.first_unread or order == timeline.MONTH_ORDER:
+        return order
+    if profile.evidence.first_unread and reading:
+        line, cell = profile.evidence.first_unread
+        place = f'{table.path}: {table.unit} {line}: column {column.name}'
+    else:
+        cell = next((cell for cell in values if not timeline.is_month(cell)), values[0])
+    raise RunError(f'{place}: {show(cell)} is no time: write times as 2024-12-31, 2024-12-31 23:00, 2024-12 or as integers')
+
+
+def _is_month(cell):
+    number = float(cell)
+    return _FIRST_DATE <= 100 * number + 1 <= _LAST_DATE and 1 <= number % 100 <= 12
+
+
+def _style(table: Table, column: Column, is_target: bool) -> dict[str, Any]:
+    """Returns {'style'} of a column of numbers that are not written as programs do; raises an error if they are none."""
+    place, reading, profile = f'{table.path}: column {column.name}', column.reading, column.profile
+    if reading and reading.wrong:
+        raise UsageError(f'{place}: {reading.wrong}')
+    if reading is None or not column.is_number or profile.evidence.first_unread:
+        line, cell = profile.evidence.first_unread or profile.evidence.first or (1, '')
+        cure = '' if is_target else f', or read it as missing with --hparams=missing=[{cell}]'
+        raise RunError(
+            f'{table.path}: {table.unit} {line}: column {column.name}: {show(cell)} is not a number: correct it{cure}'
+        )
+    if reading.style and profile.evidence.first:
+        line, cell = profile.evidence.first
+        value = reading.style.number(cell)
+        shown = f'{show(cell)} in {table.unit} {line}'
+        tf.logging.warning('%s: the cells are read as numbers, such as %s as %s.', place, shown, value)
+    if profile.may_be_thousands():
+        text = '%s: points are read as decimal points: if 1.234 is 1234, give --hparams=decimal=comma.'
+        tf.logging.warning(text, place)
+    warn_of_extremes(place, column)
+    return column.style
+
+
+def read(table: Table, columns: Sequence[Feature], missing: Sequence[str] = ()) -> dict[str, Series]:
+    """Returns {group: Series} of a table, in the order of the groups' first rows; the group is '' without such a column.
+
+    Args:
+      columns: as of `find_columns`.
+      missing: further texts of missing cells.
+
+    Raises:
+      UsageError: a column is missing.
+      RunError: a cell is wrong or missing, where it must not be, or a group has two values for a time; the message names the
+        file and the line.
+    """
+    if lacking := [column['name'] for column in columns if column['name'] not in table.header]:
+        raise UsageError(f'{table.path}: has no column {", ".join(lacking)}, which a forecast requires')
+    parts = [*_parts(table, columns, missing_values(missing))]
+    if not parts:
+        raise RunError(f'{table.path}: has no rows')
+    times, values, lines = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    encoded = pa.chunked_array([part[3] for part in parts]).combine_chunks().dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    order = np.lexsort([times, codes])
+    places = np.split(order, np.cumsum(np.bincount(codes))[:-1])
+    found = dict(zip(encoded.dictionary.to_pylist(), (Series(times[one], values[one], lines[one]) for one in places)))
+    _check_distinct(table, columns, found)
+    return found
+
+
+def _parts(table, columns, missing) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, Any]]:
+    """Yields times, values, lines and groups of the rows of each block that are not empty."""
+    for block in table.blocks():
+        for fault in block.faults.values():
+            raise RunError(f'{fault}: correct it')
+        rows = block.filled
+        if not len(rows):
+            continue
+        lines = np.array([block.line(int(row)) for row in rows])
+        cells = {column['name']: block.columns[table.header.index(column['name'])].take(pa.array(rows)) for column in columns}
+        (time,) = of_kind(columns, TIME)
+        times, are_known = timeline.to_times(cells[time['name']], time['order'])
+        _refuse(table, time, cells, lines, ~are_known, f'is no time: {_CORRECT}')
+        groups: Any = pa.array([''] * len(rows), pa.string())
+        for group in of_kind(columns, GROUP):
+            groups = cells[group['name']]
+            _refuse(table, group, cells, lines, is_missing(groups, missing), f'names no group: {_CORRECT}')
+        numbers = [*of_kind(columns, TARGET), *of_kind(columns, NUMERIC)]
+        yield times, np.stack([_numbers(table, one, cells, lines, missing) for one in numbers], 1), lines, groups
+
+
+def _numbers(table, column, cells, lines, missing):
+    texts = cells[column['name']]
+    values, are_missing = to_numbers(texts, style_of(column, table.numbers)), is_missing(texts, missing)
+    values[are_missing] = np.nan
+    if column['kind'] == TARGET:
+        cure = 'a target must not be missing: write it, or remove rows that are yet to come'
+        _refuse(table, column, cells, lines, np.isnan(values), f'is no number: {cure}')
+    _refuse(table, column, cells, lines, np.isnan(values) & ~are_missing, f'is no number: {_CORRECT}')
+    return values
+
+
+def _refuse(table, column, cells, lines, are_wrong, reason):
+    """Raises RunError if some cells are wrong; it names the first one."""
+    if are_wrong.any():
+        first = int(are_wrong.argmax())
+        text = (
+            f'{table.path}: {table.unit} {lines[first]}: column {column["name"]}: {show(cells[column["name"]][first].as_py())}'
+        )
+        raise RunError(f'{text} {reason}{_more(int(are_wrong.sum()), "rows like this")}')
+
+
+def _check_distinct(table, columns, found):
+    (time,), groups = of_kind(columns, TIME), of_kind(columns, GROUP)
+    for group, series in found.items():
+        same = np.flatnonzero(np.diff(series.times) == 0)
+        if len(same):
+            first, second = series.lines[same[0] : same[0] + 2]
+            cure = (
+                'remove one' if groups else 'remove one, or name the column that tells them apart with --hparams=group=COLUMN'
+            )
+            raise RunError(
+                f'{table.path}: {table.unit}s {first} and {second}: {label(columns, group)}two values for '
+                f'{_text(time["order"], series.times[same[0]])}: {cure}'
+            )
+
+
+def label(columns: Sequence[Feature], group: str) -> str:
+    """Returns a group for messages, as 'store a: '; '' without such a column."""
+    found = of_kind(columns, GROUP)
+    return f'{found[0]["name"]} {group}: ' if found else ''
+
+
+def check_regular(table: Table, columns: Sequence[Feature], found: Mapping[str, Series], step: Step) -> None:
+    """Raises RunError if a group has a gap, or a time off the interval; the message names the file and the line."""
+    counts = {group: step.between(series.times) for group, series in found.items()}
+    wrong = {group: np.flatnonzero(of_group != 1) for group, of_group in counts.items()}
+    total, rows = sum(map(len, wrong.values())), sum(map(len, counts.values()))
+    if 2 * total > rows:
+        raise RunError(
+            f'{table.path}: the times have no common interval: only {rows - total} of {rows} rows follow the one before by '
+            f'{step.describe()}: write a row for each hour, day or month'
+        )
+    for group, series in found.items():
+        if not len(wrong[group]):
+            continue
+        first = int(wrong[group][0])
+        before, now = (_text(step.order, time) for time in series.times[first : first + 2])
+        place = f'{table.path}: {table.unit} {series.lines[first + 1]}: {label(columns, group)}{now} comes after {before}'
+        more, missing = _more(total, 'gaps in all'), counts[group][first] - 1
+        if missing >= 1 and missing == np.round(missing):
+            are = f'{missing:.0f} times are' if missing > 1 else 'a time is'
+            cure = 'add a row for each, as with 0 where nothing was sold'
+            raise RunError(f'{place}: {are} missing: {cure}; the interval is {step.describe()}{more}')
+        raise RunError(f'{place}, which does not fit {step.describe()}, the interval of other rows: correct or remove it{more}')
+
+
+def _text(order, time):
+    return Step(timeline.TIME, 1, order=order, has_clock=bool(time % timeline.DAY)).texts([time])[0]
+
+
+def _more(count, what):
+    return f' ({count:,} {what})' if count > 1 else ''
