@@ -9,9 +9,10 @@ import pyarrow.parquet
 import pytest
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.own_data.extremes import Numbers
 from estimator_trainer.common.own_data.tables import date_ops, raw_columns
 from estimator_trainer.common.own_data.tables.cells import facts, missing_numbers, missing_values, to_days
-from estimator_trainer.common.own_data.tables.columns import ColumnProfile, Numbers, Settings, kind_of
+from estimator_trainer.common.own_data.tables.columns import ColumnProfile, Settings, kind_of
 from estimator_trainer.common.own_data.tables.files import open_rows, open_table
 from estimator_trainer.common.own_data.tables.numbers import Style
 from estimator_trainer.datasets import table as dataset

@@ -11,9 +11,9 @@ from estimator_trainer.common.own_data.alarm import warn_of_absent, warn_of_unkn
 from estimator_trainer.common.own_data.description import Feature, of_kind
 from estimator_trainer.common.own_data.examples.parser import MISSING
 from estimator_trainer.common.own_data.examples.records import Examples, batches
+from estimator_trainer.common.own_data.extremes import REPEATED, Numbers
 from estimator_trainer.common.own_data.moments import Moments
 from estimator_trainer.common.own_data.schema import CATEGORICAL, LABEL, NUMERIC, TEXT
-from estimator_trainer.common.own_data.tables.columns import REPEATED, Numbers
 from estimator_trainer.common.own_data.texts import tokens
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
 from estimator_trainer.hparams.build import HParams

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from estimator_trainer.common.own_data.extremes import Numbers
 from estimator_trainer.common.own_data.schema import CATEGORICAL
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
 from estimator_trainer.common.own_data.tables.blocks import Block, Table, ahead
 from estimator_trainer.common.own_data.tables.cells import counts, is_missing, present, to_days, to_numbers
-from estimator_trainer.common.own_data.tables.columns import ColumnProfile, Numbers, Settings, kind_of
+from estimator_trainer.common.own_data.tables.columns import ColumnProfile, Settings, kind_of
 from estimator_trainer.common.own_data.tables.evidence import Reading
 from estimator_trainer.common.own_data.tables.numbers import POINT
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
