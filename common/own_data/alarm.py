@@ -51,11 +51,11 @@ def warn_of_unknown(what: str, known: Iterable[str], counts: Mapping[str, int], 
 
 
 def warn_of_absent(names: Collection[str], place: str) -> None:
-    """Warns of features of numbers or categories that no example of some data has, though they may lack in some."""
+    """Warns of features of numbers or categories that no example of some data has, though some examples may lack them."""
     if names:
         tf.logging.warning(
-            '%s: no example has a value of %s, as the training data has: the model takes them for missing: write them, under '
-            'these names',
+            '%s: no example has a value of %s, as the training data has: the model takes them for missing: if the data has '
+            'them, write them under these names',
             place,
             listed(names, _LISTED),
         )

@@ -38,18 +38,25 @@ class Numbers:
         inner = values.min(where=values > low, initial=high), values.max(where=values < high, initial=low)
         ends = np.unique([*self._ends, low, *inner, high]) + 0.0  # -0 becomes 0.
         self._ends = np.unique([*ends[:2], *ends[-2:]])
-        if low in _SENTINELS or high in _SENTINELS:
-            for end in {low, high}.intersection(_SENTINELS):
-                self._sentinels[end] += int((values == end).sum())
-            others = values[~np.isin(values, _SENTINELS)]
-            low, high = (others.min(), others.max()) if len(others) else (np.inf, -np.inf)
-        self._bounds = np.array([min(self._bounds[0], low), max(self._bounds[1], high)])
+        self.add_sentinels(values)
         starts = np.flatnonzero(np.diff(groups, prepend=self._group))
         for begin, end in zip([0, *starts], [*starts, len(values)]):
             if begin in starts:
                 self._flush()
             self._pending.append(values[begin:end])
         self._group = int(groups[-1])
+
+    def add_sentinels(self, values: np.ndarray) -> None:
+        """Adds numbers, float [n], without NaN, to the sentinels alone."""
+        if not len(values):
+            return
+        low, high = values.min(), values.max()
+        if low in _SENTINELS or high in _SENTINELS:
+            for end in {low, high}.intersection(_SENTINELS):
+                self._sentinels[end] += int((values == end).sum())
+            others = values[~np.isin(values, _SENTINELS)]
+            low, high = (others.min(), others.max()) if len(others) else (np.inf, -np.inf)
+        self._bounds = np.array([min(self._bounds[0], low), max(self._bounds[1], high)])
 
     @property
     def min(self) -> float:

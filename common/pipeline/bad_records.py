@@ -47,7 +47,7 @@ def check_records(source: DataSource, splits: Iterable[tuple[str, str]], error: 
             _check_count(source, split, text, is_certain=False)
         elif _LABEL.search(text):
             _find_bad_label(source, mode, split, error)
-        elif any(op in text for op in _READERS) or isinstance(error, UnicodeDecodeError):
+        elif is_of_record(error):
             _find_bad_record(source, mode, split)
     if _COUNT.search(text):
         # The framework itself asserts this split's cardinality.
@@ -57,6 +57,11 @@ def check_records(source: DataSource, splits: Iterable[tuple[str, str]], error: 
         raise RunError(f'{flag}: parse_batch() must return one example per record, or the module must omit PARSED_ONCE')
     if _NO_ELEMENT in text:
         raise RunError(f'{flag}: the training data ended early: a Python function of the dataset may have raised StopIteration')
+
+
+def is_of_record(error: BaseException) -> bool:
+    """Whether an exception, one of ERRORS or MemoryError, names an op in which records are parsed."""
+    return any(op in str(error) for op in _READERS) or isinstance(error, UnicodeDecodeError)
 
 
 def _find_bad_record(source, mode, split):

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common import files
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference import labeled_files
-from estimator_trainer.common.pipeline.bad_records import ERRORS, check_records
+from estimator_trainer.common.pipeline.bad_records import ERRORS, check_records, is_of_record
 from estimator_trainer.common.plugins.traceback_filter import original
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import checkpoints
@@ -46,7 +46,7 @@ def diagnose_errors(experiment: Experiment) -> Iterator[None]:
 def _diagnose(experiment, error):
     try:
         check_records(experiment.source, list(_splits(experiment)), error)
-        if experiment.schedule.evaluates and experiment.options.input and isinstance(error, tf.errors.InvalidArgumentError):
+        if experiment.schedule.evaluates and experiment.options.input and is_of_record(error):
             if found := labeled_files.find_bad(experiment.source, experiment.options.input):
                 return found
     except RunError as found:

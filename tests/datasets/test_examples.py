@@ -9,7 +9,7 @@ import shutil
 import zlib
 
 import numpy as np
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, ImageFile
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -196,9 +196,28 @@ def test_transparent_and_turned_images_are_upright_on_white_in_records_and_raw_i
             np.testing.assert_allclose(of_raw, features['image'], rtol=1e-6)
     facts = describe(examples, {'features': {'a': {'kind': 'image', 'channels': 4}, 'x': 'ignore'}})
     assert 'is_picture' not in facts['features'][0]
-    ((_, record),) = input_files.read_input(str(tmp_path / 'clear.png'), HParams({}, facts))
-    ((features, _),) = parsed(facts, [{'a': records.decode(record)['a'][1][0], 'label': 'clear'}])
-    np.testing.assert_allclose(features['image'], np.full([2, 2, 4], [0, 0, 0, 51]) / 255, rtol=1e-6)
+    Image.fromarray(np.full([2, 2], 100 * 256, np.uint16)).save(tmp_path / 'gray.png')
+    for name, pixel in (('clear', [0, 0, 0, 51]), ('gray', [100, 100, 100, 255])):
+        ((_, record),) = input_files.read_input(str(tmp_path / f'{name}.png'), HParams({}, facts))
+        ((features, _),) = parsed(facts, [{'a': records.decode(record)['a'][1][0], 'label': 'clear'}])
+        np.testing.assert_allclose(features['image'], np.full([2, 2, 4], pixel) / 255, rtol=1e-6)
+
+
+def test_opaque_images_are_decoded_only_if_they_may_be_transparent(tmp_path, monkeypatch, caplog):
+    decoded = []
+    load = ImageFile.ImageFile.load
+    monkeypatch.setattr(ImageFile.ImageFile, 'load', lambda image: image.tile and decoded.append(image.format) or load(image))
+    Image.new('P', (2, 2)).save(tmp_path / 'a.gif', transparency=0)
+    gif = (tmp_path / 'a.gif').read_bytes()
+    for images, is_picture, count in (
+        ([picture(mode='RGB'), picture('jpeg', 'RGB'), gif], False, 0),
+        ([picture(mode='RGBA', value=(1, 2, 3, 255))] * 2, False, 2),
+        ([picture(mode='RGBA', value=(1, 2, 3, 254))] * 9, True, 1),
+    ):
+        decoded.clear()
+        facts = infer([{'a': image} for image in images], a={'kind': 'image', 'size': 2})
+        assert facts[0].get('is_picture', False) == is_picture == ('transparent' in caplog.text)
+        assert decoded.count('PNG') == count and 'GIF' not in decoded
 
 
 def test_roles_are_given_or_usual_names_and_some_of_them_and_of_the_labels_cannot_be_used():
@@ -612,6 +631,10 @@ def test_features_that_all_examples_of_other_data_lack_are_warned_of(tmp_path, c
     path = write(tmp_path / 'a.tfrecord', [{'N': [1.0, 1.0], 'k': 1, 'e': 1.0}])
     assert len([*input_files.read_input(str(path), HParams(tokens.get_params(), facts))]) == 1
     assert 'a.tfrecord: no example has a value of c, n, as the training data has: ' in caplog.text
+    caplog.clear()
+    path = write(tmp_path / 'b.tfrecord', [{'n': [float('nan')] * 2, 'k': np.iinfo(np.int64).min, 'c': ''}])
+    assert len([*input_files.read_input(str(path), HParams(tokens.get_params(), facts))]) == 1
+    assert 'b.tfrecord: no example has a value of c, k, n, as the training data has: ' in caplog.text
 
 
 def test_classes_are_logged_with_their_examples_and_doubtful_ones_are_warned_of(caplog):
@@ -646,6 +669,15 @@ def test_vocabularies_are_limited_and_what_is_known_is_kept_for_each_state_of_th
     paths = {survey.facts_path('d', HParams({**given, **change})) for change in changes}
     assert len(paths) == len(changes) and all(path.startswith('d/metadata-') for path in paths)
     assert survey.facts_path('d', HParams({**given, 'max_length': 7})) in paths
+
+
+def test_images_that_a_saved_model_does_not_take_as_pictures_stay_so(tmp_path):
+    given = {'schema': '', 'train_split': 'train', 'image_size': 0, **tokens.get_params()}
+    image = feature('a', 'bytes', 'image', size=4, channels=3, is_raw=False)
+    fresh, saved = {'features': [{**image, 'is_picture': True}]}, {'features': [image]}
+    survey.describe_once(str(tmp_path), HParams(given), lambda: fresh)
+    for known in ({}, fresh, saved):
+        assert survey.read_metadata(str(tmp_path), HParams(given, known)) == (known or fresh)
 
 
 def write(path, examples):

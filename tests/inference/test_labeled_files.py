@@ -76,6 +76,9 @@ def test_the_metrics_are_those_of_all_examples_of_the_files_and_the_first_that_i
     with pytest.raises(RunError, match=f'^{second}: line 6: StringToNumberOp could not correctly convert string: none'):
         with diagnose_errors(experiment):
             make_evaluator(trained, source, pattern).evaluate(f'{tmp_path}/model.ckpt-4')
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        with diagnose_errors(experiment):  # Of the model, not of a file.
+            raise tf.errors.InvalidArgumentError(None, None, 'At {{node model/Reshape}}: a message')
     write(tmp_path / 'in' / 'a', [])
     assert refused(make_evaluator, trained, source, first) == f'--input={first}: has no examples'
     with pytest.raises(UsageError, match='no such file'):

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 import io
+import itertools
 from typing import Any
 
+import numpy as np
 from PIL import Image, UnidentifiedImageError
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.formats.images import orientation
-from estimator_trainer.common.own_data.examples.image_formats import BMP, DECODED, GIF, format_of, is_decoded
+from estimator_trainer.common.own_data.examples.image_formats import BMP, DECODED, GIF, PNG, format_of, is_decoded
 
 _COLORED = (GIF, BMP)  # TensorFlow decodes these only in color.
 _GRAY = ('1', 'L')  # Pillow's modes.
@@ -33,11 +35,11 @@ def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any]
             return _describe_pixels(name, images, given, source)
         wrong = [image for image in images if not is_decoded(image)]
         raise RunError(f'{source}: {explain(name, wrong[0])}; so are {len(wrong)} of the first {len(images)}')
-    sizes, modes, are_plain = zip(*(_open(image, name, source) for image in images))
+    sizes, modes, have_alpha, are_turned = zip(*(_open(image, name, source) for image in images))
     size = given.get('size') or _find_size(name, sizes, source)
     channels = _find_channels(name, formats, modes, given.get('channels'), source)
     facts = {'size': size, 'channels': channels, 'is_raw': False}
-    if all(are_plain) or channels == 4:
+    if channels == 4 or not (any(are_turned) or any(map(_is_transparent, itertools.compress(images, have_alpha)))):
         return facts
     text = '%s: some of the images %s are transparent, or turned by EXIF data: they are taken upright, on white.'
     tf.logging.warning(text, source, name)
@@ -85,10 +87,23 @@ def _find_channels(name, formats, modes, given, source):
 
 
 def _open(image, name, source):
+    """Returns the size and mode of an image file, whether it is a PNG with transparency data, and whether it is turned."""
     try:
         with Image.open(io.BytesIO(image)) as opened:  # Reads only its header.
-            return opened.size, opened.mode, not opened.has_transparency_data and orientation(opened) == 1
+            is_png = opened.format == PNG
+            # Pillow decodes a PNG to find EXIF data at its end.
+            is_turned = (not is_png or b'eXIf' in image) and orientation(opened) != 1
+            return opened.size, opened.mode, is_png and opened.has_transparency_data, is_turned
     except UnidentifiedImageError:
         raise RunError(f'{source}: the image {name} is not an image of a kind that Pillow reads') from None
     except Exception as error:  # Pillow raises errors of many types.
         raise RunError(f'{source}: the image {name} cannot be read: {error}') from None
+
+
+def _is_transparent(image):
+    """Whether a pixel of an image file is; a damaged one is named when it is parsed."""
+    try:
+        with Image.open(io.BytesIO(image)) as opened:
+            return np.asarray(opened.convert('RGBA'))[..., 3].min() < 255
+    except Exception:  # As in `_open`.
+        return False

@@ -2,17 +2,19 @@
 
 import collections
 from collections.abc import Iterator, Mapping, Sequence
+import math
 from typing import Any
 
 from google.protobuf.message import DecodeError
 import numpy as np
+import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.formats import images
 from estimator_trainer.common.formats.class_folders import label_of
 from estimator_trainer.common.own_data.alarm import warn_of_absent, warn_of_unknown
 from estimator_trainer.common.own_data.description import Feature, of_kind
-from estimator_trainer.common.own_data.examples.parser import DTYPES, only_image
+from estimator_trainer.common.own_data.examples.parser import DTYPES, MISSING, only_image
 from estimator_trainer.common.own_data.examples.record_files import PATTERNS
 from estimator_trainer.common.own_data.examples.records import make_finder
 from estimator_trainer.common.own_data.schema import CATEGORICAL, FEATURES, IMAGE, LABEL, NUMERIC, TEXT, WEIGHT
@@ -95,12 +97,12 @@ class _Seen:
         self._counts: dict[str, collections.Counter[str]] = {name: collections.Counter() for name in self._categories}
         self._names = [feature['name'] for feature in of_kind(features, TEXT)]
         self._texts: list[bytes] = []
-        self._absent = {feature['name'] for feature in features if feature['kind'] in (NUMERIC, CATEGORICAL)}
+        self._absent = {feature['name'] for feature in features if _is_trained(feature)}
         self._is_empty = True
 
     def add(self, example: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
         self._is_empty = False
-        self._absent.difference_update(example)
+        self._absent -= {name for name in self._absent & example.keys() if any(map(_is_present, example[name][1]))}
         for name, counts in self._counts.items():
             _, values = example.get(name, ('', ()))
             counts.update(value.decode(errors='replace') if isinstance(value, bytes) else str(value) for value in values)
@@ -118,6 +120,17 @@ class _Seen:
             words.warn_of_unknown(params.metadata['vocabulary'], path)
 
 
+def _is_trained(feature):
+    """Whether a feature is a number or category of which the training data has values, which are not always 0."""
+    if feature['kind'] == NUMERIC:
+        return np.any(feature['mean']) or np.any(np.not_equal(feature['std'], 1))
+    return feature['kind'] == CATEGORICAL and feature['vocabulary']
+
+
+def _is_present(value):
+    return bool(value) if isinstance(value, bytes) else math.isfinite(value) and value != MISSING[tf.int64]
+
+
 def _read_picture(path, features, labels):
     """Returns an image file as an example, with labels."""
     feature = only_image(features)
@@ -129,7 +142,7 @@ def _read_picture(path, features, labels):
         picture = images.decode(content)
         if feature['is_raw']:
             content = images.to_pixels(picture, feature['size'], feature['channels']).tobytes()
-        elif feature['channels'] == 4:
+        elif feature['channels'] == 4 and picture.has_transparency_data:
             content = images.to_png(picture.convert('RGBA'))
         elif images.orientation(picture) != 1 or not images.is_plain(content, picture):
             content = images.to_png(images.normalize(picture))

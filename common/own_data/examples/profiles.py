@@ -20,6 +20,7 @@ from estimator_trainer.hparams.build import HParams
 
 MAX_DISTINCT = 10**6  # Values of a feature that are counted.
 _LISTED = 10  # Features in a message.
+_GATHERED = 16  # Batches whose numbers are added at once: a batch costs more than its numbers.
 
 
 class LabelProfile:
@@ -52,7 +53,7 @@ class Profile:
     Attributes:
       features: {name: Moments, ValueCounts or WordCounts} of the numeric and categorical features and the text.
       labels: {name: LabelProfile}.
-      numbers: {name: Numbers} of the numeric features, of all values of a vector together.
+      numbers: {name: Numbers} of the numeric features; of a vector, only the sentinels, of all values together.
       not_utf8: {name: the first of its values that is not UTF-8}.
       is_empty: whether it has no examples.
     """
@@ -65,6 +66,7 @@ class Profile:
         self.numbers = {feature['name']: Numbers() for feature in of_kind(features, NUMERIC)}
         self.not_utf8: dict[str, bytes] = {}
         self.is_empty = True
+        self._gathered: dict[str, list[np.ndarray]] = {name: [] for name in self.numbers}
 
     @property
     def absent(self) -> list[str]:
@@ -85,10 +87,30 @@ class Profile:
             self.labels[feature['name']].update(found)
         elif feature['kind'] == NUMERIC:
             self.features[feature['name']].update(_with_nan(values))
-            _add(self.numbers[feature['name']], _with_nan(values).ravel())
+            self._add_number(feature, _with_nan(values))
         else:
             is_category = feature['kind'] == CATEGORICAL
             self.features[feature['name']].update(_to_texts(values) if is_category else values)
+
+    def _add_number(self, feature, values):
+        name = feature['name']
+        if feature['values'] > 1:  # Only the sentinels of a vector matter.
+            is_finite = np.isfinite(values)
+            self.numbers[name].add_sentinels(values.ravel() if is_finite.all() else values[is_finite])
+            return
+        self._gathered[name].append(values.ravel())
+        if len(self._gathered[name]) == _GATHERED:
+            self._flush(name)
+
+    def _flush(self, name):
+        if self._gathered[name]:
+            _add(self.numbers[name], np.concatenate(self._gathered[name]))
+            self._gathered[name].clear()
+
+    def finish(self) -> None:
+        """Must follow the last values."""
+        for name in self._gathered:
+            self._flush(name)
 
 
 def _add(numbers, values):
@@ -119,6 +141,7 @@ def profile_split(
         for feature in counted:
             values = batch[feature['name']]
             profile.update(feature, values.values if isinstance(values, tf.SparseTensorValue) else values)
+    profile.finish()
     for feature in counted:
         if feature['name'] in profile.not_utf8:
             _report_text(f'{examples.source}: the split {split}', feature, profile.not_utf8[feature['name']])

@@ -59,7 +59,13 @@ def describe_once(directory: str, params: HParams, describe_all: Callable[[], Ma
 
 def read_metadata(directory: str, params: HParams) -> dict[str, Any]:
     """Returns the metadata that `describe_once` wrote with these hyper-parameters."""
-    return records.read_facts(facts_path(directory, params))
+    facts = records.read_facts(facts_path(directory, params))
+    # Of a model whose images are not taken as pictures, as those of older versions are not.
+    images = {image['name'] for image in of_kind(params.metadata.get('features', ()), IMAGE) if 'is_picture' not in image}
+    for feature in facts['features']:
+        if feature['name'] in images:
+            feature.pop('is_picture', None)
+    return facts
 
 
 def summarize(source: str, splits: Iterable[str], directory: str, params: HParams) -> str:
