@@ -46,7 +46,7 @@ UNCLEAR = [
     f'{GOOD}from other import *',
     f'{GOOD}del get_params',
     'from .common.formats import tokens\ndef get_params(): return {**tokens.get_params()}',
-    'from estimator_trainer.common.own_data import tokens\ntokens = other()\ndef get_params(): return {**tokens.get_params()}',
+    'from estimator_trainer.common.own_data.texts import tokens\ntokens = 1\ndef get_params(): return {**tokens.get_params()}',
     'from estimator_trainer.common.own_data.texts.tokens import Defaults\ndef get_params(): return {**Defaults.get_params()}',
     'from estimator_trainer.models import unimportable\ndef get_params(): return {**unimportable.get_params()}',
     'from estimator_trainer.models.family import member\ndef get_params(): return {**member.get_params()}',
