@@ -128,6 +128,11 @@ def test_an_algorithm_of_scipy_computes_the_loss_and_sets_the_variables(use_reso
         interface = Package('tensorflow.contrib.opt').ScipyOptimizerInterface
         bounds = {b: (0, [1, np.inf])}
         optimizer = interface(loss, [a, b], [a * b[0]], [b[1]], bounds, method='SLSQP', options={'maxiter': 5})
+        for wrong in ('bounds', 'jac', 'callback', 'constraints'):
+            with pytest.raises(ValueError, match='var_to_bounds' if wrong == 'bounds' else f'{wrong} cannot be given'):
+                interface(loss, [a, b], **{wrong: None})
+        with pytest.raises(NotImplementedError, match='Own._minimize'):
+            type('Own', (interface,), {'_minimize': print})
         session.run(tf.global_variables_initializer())
         optimizer.minimize(session, {rate: 2.0}, [a, rate], print, lambda *values: fetched.append(values))
         assert [value.tolist() for value in session.run(tf.global_variables())] == [1.0, [0.25, 0.0], 8.0]

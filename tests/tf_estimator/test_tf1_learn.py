@@ -1,5 +1,7 @@
 """tf.contrib.learn: Estimators of the model_fns of old, their configuration, and Experiments."""
 
+import types
+
 import tf_estimator  # noqa: F401 - before TensorFlow
 from tf_estimator.tf1 import layers
 from tf_estimator.tf1.learn import learners
@@ -139,6 +141,20 @@ def test_a_monitor_evaluates_new_checkpoints_and_stops_a_training_that_does_not_
             assert (hook.early_stopped, hook.best_step, hook.best_value) == best
         else:
             assert not hook.early_stopped and hook.best_step == 7 and hook.best_metrics['loss'] > 1
+    counted = monitor(X, Y, every_n_steps=20, check_interval_secs=None, early_stopping_rounds=100)
+
+    def in_tens(features, labels):
+        loss, step = tf.reduce_mean(tf.get_variable('w', initializer=2.0) * features), tf.train.get_global_step()
+        return None, loss, tf.assign_add(step, 10)
+
+    learn.Estimator(in_tens, str(tmp_path / 'tens'), learn.RunConfig(save_checkpoints_steps=10)).fit(
+        X, Y, max_steps=40, monitors=[counted]
+    )
+    assert (counted._looked_at_step, counted.best_step) == (40, 20)
+    other, hook = monitor(X, Y), tf.train.SessionRunHook()
+    for is_chief, expected in ((True, [other, hook]), (False, [hook])):
+        task = types.SimpleNamespace(config=types.SimpleNamespace(is_chief=is_chief))
+        assert learn.monitors.replace_monitors_with_hooks([other, hook], task) == expected
     assert 'early_stopping_metric' in str(pytest.raises(ValueError, _monitored, estimator, monitor).value)
     with pytest.raises(ValueError, match='give an input_fn, or x'):
         monitor()

@@ -20,6 +20,7 @@ import tensorflow.contrib.slim as slim
 import tensorflow.keras.backend as K
 from tensorflow.contrib.layers.python.layers import initializers, layers as layers_lib
 from tensorflow.contrib.slim.python.slim.nets.inception_v3 import inception_v3_base
+from tensorflow.contrib.opt.python.training import external_optimizer
 from tensorflow.contrib.seq2seq.python.ops import helper
 from tensorflow.contrib.tpu.python.tpu import tpu_config
 from tensorflow.contrib.framework.python.ops.arg_scope import add_arg_scope

@@ -266,6 +266,8 @@ def test_an_lstm_of_pictures_is_one_of_pixels_and_their_neighbors(is_joined):
         expected = np.concatenate([h, x[:, step]], -1) if is_joined else h
         np.testing.assert_allclose(outputs[:, step], expected, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose([c_found, h_found], [c, h], rtol=1e-4, atol=1e-6)
+    named = type('Named', (rnn.Conv2DLSTMCell,), {})('named', input_shape=[4, 5, 1], output_channels=2, kernel_shape=[3, 3])
+    assert named.name == 'named' and named.output_size.as_list() == [4, 5, 2]
     with pytest.raises(ValueError, match='Invalid input_shape'):
         rnn.ConvLSTMCell(2, [4, 1], 1, [3])
 
@@ -346,6 +348,8 @@ def test_gates_mix_inputs_and_outputs(is_coupled):
             starts = [
                 value[0] for name, value in session.run({v.op.name: v for v in tf.global_variables()}).items() if '_b' in name
             ]
+        with pytest.raises(ValueError, match='incompatible'):
+            rnn.HighwayWrapper(tf.nn.rnn_cell.BasicRNNCell(5))(tf.ones([BATCH, 1]), tf.zeros([BATCH, 5]))
     np.testing.assert_allclose(found, X[0] * carry + 2 * X[0] * transform, rtol=1e-5)
     assert state.tolist() == [[2.0]] * BATCH and starts == ([0.5] if is_coupled else [0.5, -0.5])
 

@@ -465,8 +465,16 @@ def test_buckets_share_a_model_of_several_lengths(is_fed):
         for wrong in ([*lists[:3], lists[3][:3]], [lists[0][:2], *lists[1:]]):
             with pytest.raises(ValueError, match=r'the bucket \(3, 4\) is longer than'):
                 legacy_seq2seq.model_with_buckets(*wrong, [(3, 4)], model)
-        with pytest.raises(ValueError):
-            legacy_seq2seq.sequence_loss(lists[3], lists[2][:3], lists[3])
+        with pytest.raises(ValueError, match=r'zip\(\) argument 2 is shorter'):
+            legacy_seq2seq.sequence_loss(listed(np.zeros([4, 2, 6], np.float32)), lists[2][:3], lists[3])
+        decode, cell, memory = legacy_seq2seq.attention_decoder, tf.nn.rnn_cell.BasicRNNCell(3), tf.ones([2, 4, 3])
+        with pytest.raises(ValueError, match='at least 1 input'):
+            decode([], tf.zeros([2, 3]), memory, cell)
+        with pytest.raises(ValueError, match='num_heads=0'):
+            decode([tf.ones([2, 2])], tf.zeros([2, 3]), memory, cell, num_heads=0)
+        for wrong in ((kernel[:, :5], bias), (kernel, bias[:5])):
+            with pytest.raises(ValueError, match='incompatible'):
+                legacy_seq2seq.embedding_rnn_decoder(lists[1], tf.zeros([2, 3]), cell, 6, 2, wrong)
     for i, (source, target) in enumerate(buckets):
         _, h = steps.encode(SOURCE[:source])
         expected = []

@@ -19,6 +19,10 @@ class ScipyOptimizerInterface:
     def __init__(
         self, loss, var_list=None, equalities=None, inequalities=None, var_to_bounds=None, method='L-BFGS-B', **options
     ):
+        if 'bounds' in options:
+            raise ValueError('Bounds must be set using the var_to_bounds argument')
+        if own := sorted({'jac', 'callback', 'constraints'} & {*options}):
+            raise ValueError(f'{", ".join(own)} cannot be given: ScipyOptimizerInterface sets them')
         from scipy import optimize  # For this class only.
 
         self._search, self.optimizer_kwargs = optimize.minimize, {'method': method, **options}
@@ -34,6 +38,10 @@ class ScipyOptimizerInterface:
                 for values, end in zip(ends, var_to_bounds.get(variable, (-np.inf, np.inf))):
                     values.extend(np.broadcast_to(end, variable.shape.as_list()).flat)
             self.optimizer_kwargs['bounds'] = [*zip(*ends)]
+
+    def __init_subclass__(cls):
+        if hasattr(cls, '_minimize'):
+            raise NotImplementedError(f'{cls.__name__}._minimize is not called: only SciPy minimizes')
 
     def minimize(self, session=None, feed_dict=None, fetches=None, step_callback=None, loss_callback=None, **run_kwargs):
         """Sets the variables to those of the least loss.

@@ -62,6 +62,10 @@ def attention_decoder(
       output_size: by default that of the cell.
       initial_state_attention: whether the first step has attention from the initial state, rather than zeros.
     """
+    if not decoder_inputs:
+        raise ValueError('Must provide at least 1 input to attention decoder')
+    if num_heads < 1:
+        raise ValueError(f'attention_decoder needs at least 1 head, not num_heads={num_heads}')
     size = tf.compat.dimension_value(attention_states.shape[2])
     with tf.variable_scope(scope or 'attention_decoder', dtype=dtype) as made:
         heads = []
@@ -96,6 +100,9 @@ def _embedded(num_symbols, embedding_size, decoder_inputs, output_projection, fe
       output_projection: weights and biases of the logits of an output; None if the outputs are logits.
       update: whether the loop_function has gradients.
     """
+    if output_projection is not None:
+        for part, shape in zip(output_projection, ([None, num_symbols], [num_symbols])):
+            tf.convert_to_tensor(part).shape.assert_is_compatible_with(shape)
     embedding = tf.get_variable('embedding', [num_symbols, embedding_size])
 
     def embed_best(output, _):

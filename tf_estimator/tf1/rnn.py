@@ -1,7 +1,6 @@
 """tf.contrib.rnn: the cells and functions that tf.nn lacks, with the variables' names of TensorFlow 1."""
 
 import contextlib
-import functools
 import sys
 
 import tensorflow.compat.v1 as tf
@@ -459,9 +458,19 @@ class ConvLSTMCell(tf.nn.rnn_cell.RNNCell):
         return tf.concat([h, inputs], -1) if self._joined else h, LSTMStateTuple(c, h)
 
 
-Conv1DLSTMCell, Conv2DLSTMCell, Conv3DLSTMCell = (
-    functools.partial(ConvLSTMCell, n, name=f'conv_{n}d_lstm_cell') for n in (1, 2, 3)
-)
+class Conv1DLSTMCell(ConvLSTMCell):
+    def __init__(self, name='conv_1d_lstm_cell', **options):
+        super().__init__(1, name=name, **options)
+
+
+class Conv2DLSTMCell(ConvLSTMCell):
+    def __init__(self, name='conv_2d_lstm_cell', **options):
+        super().__init__(2, name=name, **options)
+
+
+class Conv3DLSTMCell(ConvLSTMCell):
+    def __init__(self, name='conv_3d_lstm_cell', **options):
+        super().__init__(3, name=name, **options)
 
 
 class _Wrapper(tf.nn.rnn_cell.RNNCell):
@@ -510,6 +519,7 @@ class HighwayWrapper(_Wrapper):
 
     def __call__(self, inputs, state, scope=None):  # Its variables are in no scope of its own.
         outputs, state = self._cell(inputs, state, scope)
+        inputs.shape.assert_is_compatible_with(outputs.shape)  # They would broadcast.
         carry = self._gate(inputs, 'carry', self._bias)
         transform = 1 - carry if self._is_coupled else self._gate(inputs, 'transform', -self._bias)
         return inputs * carry + outputs * transform, state

@@ -134,9 +134,9 @@ FILES = frozenset(
     """
     arg_scope async_checkpoint attention_wrapper base basic_decoder beam_search_decoder beam_search_ops
     bernoulli bfloat16 categorical checkpoint_ops checkpoint_utils core_rnn core_rnn_cell core_rnn_cell_impl crf data
-    datasets decoder error_handling estimator estimators evaluation experiment extenders feature_column framework
-    fused_rnn_cell head helper hparam image_ops layers lazy_adam_optimizer learning lookup_ops loss lstm_ops metric_spec
-    mnist model_analyzer model_fn moving_average_optimizer nets ops preprocessing projector rnn
+    datasets decoder error_handling estimator estimators evaluation experiment extenders external_optimizer feature_column
+    framework fused_rnn_cell head helper hparam image_ops layers lazy_adam_optimizer learning lookup_ops loss lstm_ops
+    metric_spec mnist model_analyzer model_fn moving_average_optimizer nets ops preprocessing projector rnn
     rnn_cell run_config seq2seq slim tensor_tracer text tfe tpu tpu_config tpu_context tpu_estimator tpu_feed tpu_function
     tpu_ops tpu_optimizer training training_loop util utils variables weight_decay_optimizers
     """.split()

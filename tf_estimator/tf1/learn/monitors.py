@@ -42,14 +42,12 @@ class ValidationMonitor(tf.train.SessionRunHook):
     def set_estimator(self, estimator):
         self._estimator = estimator
 
-    def after_create_session(self, session, coord):
-        self._step = session.run(tf.train.get_global_step())
-
     def after_run(self, run_context, run_values):
-        self._step += 1
-        if self._step < self._looked_at_step + self._every_steps:
+        session = run_context.session
+        step = session.run(tf.train.get_global_step(session.graph))  # Others may train, too, or a run take many steps.
+        if step < self._looked_at_step + self._every_steps:
             return
-        self._looked_at_step, now = self._step, time.time()
+        self._looked_at_step, now = step, time.time()
         if now <= self._looked_at + self._every_secs:
             return
         self._looked_at, path = now, tf.train.latest_checkpoint(self._estimator.model_dir)
@@ -57,22 +55,23 @@ class ValidationMonitor(tf.train.SessionRunHook):
             return
         self._path = path
         found = self._estimator.evaluate(**self._options)
-        tf.logging.info('Validation (step %d): %s', self._step, ', '.join(f'{key} = {value}' for key, value in found.items()))
+        tf.logging.info('Validation (step %d): %s', step, ', '.join(f'{key} = {value}' for key, value in found.items()))
         if self._rounds is None:
             return
         if self._metric not in found:
             raise ValueError(f'early_stopping_metric={self._metric} is none of {", ".join(found)}')
         value = found[self._metric]
         if self.best_value is None or self._sign * value < self._sign * self.best_value:
-            self.best_step, self.best_value, self.best_metrics = self._step, value, found
-        if self._step - self.best_step >= self._rounds:
+            self.best_step, self.best_value, self.best_metrics = step, value, found
+        if step - self.best_step >= self._rounds:
             tf.logging.info('Stopping. Best step: %d with %s = %s.', self.best_step, self._metric, self.best_value)
             self.early_stopped = True
             run_context.request_stop()
 
 
 def replace_monitors_with_hooks(monitors, estimator):
-    for monitor in monitors or ():
+    monitors = [m for m in monitors or () if estimator.config.is_chief or not isinstance(m, ValidationMonitor)]
+    for monitor in monitors:
         if isinstance(monitor, ValidationMonitor):
             monitor.set_estimator(estimator)
-    return list(monitors or ())
+    return monitors
