@@ -345,7 +345,7 @@ class Run:
 
         Raises:
           ValueError: the inputs do not fit the model.
-          RunError: another run has begun in the output_dir.
+          RunError: a run with other hyper-parameters or data has begun in the output_dir.
         """
         with self._lock:
             if self._predictor is None:

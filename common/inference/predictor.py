@@ -246,7 +246,8 @@ class Predictor:
             self._refuse()
 
     def _refuse(self):
-        raise RunError(f'{self._estimator.model_dir}: another run has begun there: load it anew, or restart the server')
+        directory, cure = self._estimator.model_dir, 'load it anew, or restart the server'
+        raise RunError(f'{directory}: a run with other hyper-parameters or data has begun there: {cure}')
 
 
 def _stamped(path):

@@ -15,6 +15,7 @@ from estimator_trainer.common.inference.threshold import with_threshold
 from estimator_trainer.common.plugins.module_check import makes_step
 from estimator_trainer.common.runs import saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
+from estimator_trainer.common.runs.made_by import LENGTH
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, provenance
 from estimator_trainer.common.storage.metrics import read_evaluations
 from estimator_trainer.common.targets import why_no_class
@@ -121,5 +122,11 @@ def predictor_of(experiment: Experiment, which: str, checkpoint: str) -> tuple[P
     estimator, _ = _deciding(experiment, checkpoint)
     if experiment.params.decision_threshold == BEST and which in ('latest', 'best'):
         tf.logging.warning('decision_threshold=%s: newer checkpoints that are loaded meanwhile keep this threshold.', BEST)
-    find_run = functools.partial(provenance.run_of, experiment.output_dir)
+    find_run = functools.partial(_run_of, experiment.output_dir)
     return make_predictor(estimator, experiment.source, checkpoint, which == 'best', find_run), estimator
+
+
+def _run_of(output_dir):
+    """Returns what the run there began with, but for its length: weights of another one may fit the graph, but mean others."""
+    made = provenance.started_by(output_dir)
+    return {name: value for name, value in made.get('hparams', {}).items() if name not in LENGTH}, made.get('data')

@@ -157,10 +157,10 @@ def known(output_dir: str) -> Record:
         return record_of([])
 
 
-def run_of(output_dir: str) -> str | None:
-    """Returns the digest of the line with which the run there began; None if it has no such line. The chain is not checked."""
+def started_by(output_dir: str) -> dict[str, Any]:
+    """Returns what the run there was made by when it began; {} if that is unknown. The chain is not checked."""
     entries = map(_parsed, _content(output_dir).split(b'\n'))
-    return next((entry.get('digest') for entry in reversed([*entries]) if entry.get('kind') == START), None)
+    return next((entry['made_by'] for entry in reversed([*entries]) if entry.get('kind') == START), {})
 
 
 def made_by(record: Record, step: int) -> dict[str, Any] | None:

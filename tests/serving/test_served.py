@@ -87,7 +87,9 @@ def test_rows_of_a_table_need_neither_id_nor_weight(table_run):
         assert {*outputs['outputs']} == {'class', 'class_name', 'probabilities'}
 
 
-def test_a_run_that_starts_over_is_not_taken_for_the_one_that_was_loaded_but_one_that_resumes_is(table_run, tmp_path):
+def test_a_run_that_starts_over_with_other_values_is_not_taken_for_the_one_that_was_loaded_but_one_that_resumes_is(
+    table_run, tmp_path
+):
     shutil.copytree(table_run, tmp_path / 'run')
     run = api.load(str(tmp_path / 'run'))
     expected = run.predict(ROWS[0])['probabilities']
@@ -98,9 +100,12 @@ def test_a_run_that_starts_over_is_not_taken_for_the_one_that_was_loaded_but_one
     saved = path.read_text()
     provenance.append(str(tmp_path / 'run'), {'kind': provenance.START, 'step': 0, 'made_by': {}})
     for _ in range(2):
-        with pytest.raises(RunError, match='/run: another run has begun there: load it anew, or restart the server'):
+        with pytest.raises(RunError, match='/run: a run with other hyper-parameters or data has begun there: load it anew'):
             run.predict(ROWS[0])
     path.write_text(saved)
+    made_by = provenance.started_by(str(tmp_path / 'run'))
+    made_by['hparams']['train_steps'] += 1
+    provenance.append(str(tmp_path / 'run'), {'kind': provenance.START, 'step': 0, 'made_by': made_by})  # It is the same.
     provenance.append(str(tmp_path / 'run'), {'kind': provenance.RESUME, 'step': 5, 'made_by': {}, 'tensors': ''})
     np.testing.assert_array_equal(run.predict(ROWS[0])['probabilities'], expected)
     assert run._predictor.checkpoint_path.endswith('-9')
@@ -108,7 +113,10 @@ def test_a_run_that_starts_over_is_not_taken_for_the_one_that_was_loaded_but_one
     with served(tmp_path / 'run') as (_, client):
         os.utime(tmp_path / 'run' / 'model.ckpt-9.index', (1, 1))  # As of another run.
         answer = client.post('/v1/models/m:predict', json=content)
-    assert answer.status_code == 500 and '/run: another run has begun there' in answer.json()['error']
+    assert (
+        answer.status_code == 500
+        and '/run: a run with other hyper-parameters or data has begun there' in answer.json()['error']
+    )
 
 
 def test_serialized_examples_are_those_of_the_training_files(table_run):
