@@ -223,15 +223,19 @@ class Predictor:
     def _newest(self):
         """Returns the path of the best or latest intact checkpoint, and whether it is new; reads checkpoints only if so."""
         latest: Any = None
+        run = self._run
         # Another process may be writing or deleting it.
         with contextlib.suppress(ValueError, OSError, RunError, tf.errors.OpError):
             record = stamp(self._record)
             path = self._latest[0] if record == self._stamp else self._find(self._estimator.model_dir)
-            latest, run = path and _stamped(path), self._find_run()
+            found = path and _stamped(path)
+            is_same = found in (self._latest, self._loaded)
+            if not is_same:
+                run = self._find_run()
+            latest = found
         if latest is None:
             return self._checkpoint_path, False
-        is_same = latest in (self._latest, self._loaded)
-        if not is_same and run != self._run:
+        if run != self._run:
             self._refuse()
         self._latest, self._stamp = latest, record
         if is_same:

@@ -109,6 +109,8 @@ def test_a_run_that_starts_over_with_other_values_is_not_taken_for_the_one_that_
     provenance.append(str(tmp_path / 'run'), {'kind': provenance.RESUME, 'step': 5, 'made_by': {}, 'tensors': ''})
     np.testing.assert_array_equal(run.predict(ROWS[0])['probabilities'], expected)
     assert run._predictor.checkpoint_path.endswith('-9')
+    run._predictor._find_run = lambda: pytest.fail('reads a file for each prediction')
+    run.predict(ROWS[0])
     content = {'signature_name': 'examples:serving_default', 'instances': [{'b64': ''}]}
     with served(tmp_path / 'run') as (_, client):
         os.utime(tmp_path / 'run' / 'model.ckpt-9.index', (1, 1))  # As of another run.
