@@ -260,9 +260,10 @@ def _check(output_dir, last, data_dir):
             f'--output_dir={output_dir}: has no record of its flags, as it is no run, or one of an older version: steps of '
             'runs that begin now can be replayed'
         )
-    if last > (ordered := last_ordered(output_dir)):
+    since = saved_flags.asynchronous_since(kept)
+    if since is not None and last > since:
         raise UsageError(
-            f'--output_dir={output_dir}: after step {ordered} it was trained with parameter servers, which keep no order of '
+            f'--output_dir={output_dir}: after step {since} it was trained with parameter servers, which keep no order of '
             'the updates'
         )
     if kept.get('precision') == 'float16' and not tf.config.list_physical_devices('GPU'):

@@ -3,12 +3,12 @@
 import collections
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.own_data.moments import Moments
 
 # Often missing: -99, 9999 and the like; 0001-01-01 and 9999-12-31, in days.
 _SENTINELS = (*(sign * (10**digits - 1) for sign in (-1, 1) for digits in range(2, 7)), -719162, 2932896)
-REPEATED = 'occurs repeatedly'
 _FAR = 2  # Ranges of all other numbers.
 _NEARLY_EQUAL = 0.01  # Standard deviations that a range must exceed to be learned from.
 _MOST_OTHERS = 0.75  # Of the rows.
@@ -38,7 +38,7 @@ class Numbers:
         inner = values.min(where=values > low, initial=high), values.max(where=values < high, initial=low)
         ends = np.unique([*self._ends, low, *inner, high]) + 0.0  # -0 becomes 0.
         self._ends = np.unique([*ends[:2], *ends[-2:]])
-        self.add_sentinels(values)
+        self._add_sentinels(values, low, high)
         starts = np.flatnonzero(np.diff(groups, prepend=self._group))
         for begin, end in zip([0, *starts], [*starts, len(values)]):
             if begin in starts:
@@ -48,9 +48,10 @@ class Numbers:
 
     def add_sentinels(self, values: np.ndarray) -> None:
         """Adds numbers, float [n], without NaN, to the sentinels alone."""
-        if not len(values):
-            return
-        low, high = values.min(), values.max()
+        if len(values):
+            self._add_sentinels(values, values.min(), values.max())
+
+    def _add_sentinels(self, values, low, high):
         if low in _SENTINELS or high in _SENTINELS:
             for end in {low, high}.intersection(_SENTINELS):
                 self._sentinels[end] += int((values == end).sum())
@@ -90,7 +91,7 @@ class Numbers:
     def extremes(self) -> dict[float, str]:
         """{number: why it may mark missing ones} of the outliers and sentinels."""
         apart = 'next to it, a model can hardly tell them apart'
-        return dict.fromkeys(self.outliers, apart) | dict.fromkeys(self.sentinels, REPEATED)
+        return dict.fromkeys(self.outliers, apart) | dict.fromkeys(self.sentinels, 'occurs repeatedly')
 
     def _is_far(self, value, others):
         gap = max(others[0] - value, value - others[-1])
@@ -105,3 +106,8 @@ class Numbers:
         """Returns the moments of all numbers."""
         self._flush()
         return self.moments
+
+
+def warn_of_extreme(place: str, shown: str, reason: str, cure: str) -> None:
+    """Warns of one of the `Numbers.extremes`."""
+    tf.logging.warning('%s: %s is far from all others, and %s: %s if it is missing.', place, shown, reason, cure)

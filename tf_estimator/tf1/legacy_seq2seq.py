@@ -170,6 +170,11 @@ def _decoded(feed_previous, decode):
     return tf.cond(feed_previous, lambda: branch(True), lambda: branch(False), strict=True)
 
 
+def _encoded(ids, cell, num_symbols, embedding_size, dtype):
+    """Returns the outputs and the last state of a copy of the cell that reads the embeddings of ids."""
+    return tf.nn.static_rnn(EmbeddingWrapper(copy.deepcopy(cell), num_symbols, embedding_size), ids, dtype=dtype)
+
+
 def embedding_rnn_seq2seq(
     encoder_inputs,
     decoder_inputs,
@@ -184,8 +189,7 @@ def embedding_rnn_seq2seq(
 ):
     """Like basic_rnn_seq2seq, for ids; the outputs are logits unless there is an output_projection."""
     with tf.variable_scope(scope or 'embedding_rnn_seq2seq', dtype=dtype) as made:
-        encoder = EmbeddingWrapper(copy.deepcopy(cell), num_encoder_symbols, embedding_size)
-        _, state = tf.nn.static_rnn(encoder, encoder_inputs, dtype=made.dtype)
+        _, state = _encoded(encoder_inputs, cell, num_encoder_symbols, embedding_size, made.dtype)
         cell = cell if output_projection is not None else OutputProjectionWrapper(cell, num_decoder_symbols)
         sizes = num_decoder_symbols, embedding_size, output_projection
         return _decoded(feed_previous, lambda *how: embedding_rnn_decoder(decoder_inputs, state, cell, *sizes, *how))
@@ -207,8 +211,7 @@ def embedding_attention_seq2seq(
 ):
     """Like embedding_rnn_seq2seq, with attention to the outputs of the encoder."""
     with tf.variable_scope(scope or 'embedding_attention_seq2seq', dtype=dtype) as made:
-        encoder = EmbeddingWrapper(copy.deepcopy(cell), num_encoder_symbols, embedding_size)
-        outputs, state = tf.nn.static_rnn(encoder, encoder_inputs, dtype=made.dtype)
+        outputs, state = _encoded(encoder_inputs, cell, num_encoder_symbols, embedding_size, made.dtype)
         outputs, size = tf.stack(outputs, 1), None
         if output_projection is None:
             cell, size = OutputProjectionWrapper(cell, num_decoder_symbols), num_decoder_symbols

@@ -11,7 +11,7 @@ from estimator_trainer.common.own_data.alarm import warn_of_absent, warn_of_unkn
 from estimator_trainer.common.own_data.description import Feature, of_kind
 from estimator_trainer.common.own_data.examples.parser import MISSING
 from estimator_trainer.common.own_data.examples.records import Examples, batches
-from estimator_trainer.common.own_data.extremes import REPEATED, Numbers
+from estimator_trainer.common.own_data.extremes import Numbers, warn_of_extreme
 from estimator_trainer.common.own_data.moments import Moments
 from estimator_trainer.common.own_data.schema import CATEGORICAL, LABEL, NUMERIC, TEXT
 from estimator_trainer.common.own_data.texts import tokens
@@ -86,15 +86,16 @@ class Profile:
             found = values.reshape([-1, feature['values']]).argmax(axis=1) if one_hot else values
             self.labels[feature['name']].update(found)
         elif feature['kind'] == NUMERIC:
-            self.features[feature['name']].update(_with_nan(values))
-            self._add_number(feature, _with_nan(values))
+            numbers = _with_nan(values)
+            self.features[feature['name']].update(numbers)
+            self._add_number(feature, numbers)
         else:
             is_category = feature['kind'] == CATEGORICAL
             self.features[feature['name']].update(_to_texts(values) if is_category else values)
 
     def _add_number(self, feature, values):
         name = feature['name']
-        if feature['values'] > 1:  # Only the sentinels of a vector matter.
+        if feature['values'] > 1:  # The values of a vector may differ in scale: only its sentinels matter.
             is_finite = np.isfinite(values)
             self.numbers[name].add_sentinels(values.ravel() if is_finite.all() else values[is_finite])
             return
@@ -177,16 +178,14 @@ def warn_of_trained(source: str, profile: Profile, features: Sequence[Feature]) 
                 np.max(np.abs(found.mean)),
             )
     for feature in of_kind(features, NUMERIC):
-        name, numbers = feature['name'], profile.numbers[feature['name']]
-        # The values of a vector may differ in scale.
-        found = numbers.extremes if feature['values'] == 1 else dict.fromkeys(numbers.sentinels, REPEATED)
-        warn_of_extremes(f'{source}: the feature {name}', found, 'write NaN, or no value,')
+        name = feature['name']
+        warn_of_extremes(f'{source}: the feature {name}', profile.numbers[name].extremes, 'write NaN, or no value,')
 
 
 def warn_of_extremes(what: str, extremes: Mapping[float, str], cure: str) -> None:
     """Warns of the `Numbers.extremes` of a feature or a label."""
     for value, reason in extremes.items():
-        tf.logging.warning('%s: %g is far from all others, and %s: %s if it is missing.', what, value, reason, cure)
+        warn_of_extreme(what, f'{value:g}', reason, cure)
 
 
 def warn_of_other(

@@ -6,6 +6,7 @@ import re
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, show
+from estimator_trainer.common.own_data.extremes import warn_of_extreme
 from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, NUMERIC
 from estimator_trainer.common.own_data.tables import dates
 from estimator_trainer.common.own_data.tables.blocks import Table
@@ -60,8 +61,7 @@ def warn_of_extremes(place: str, column: Column) -> None:
     for value, reason in column.numbers.extremes.items():
         cells = column.profile.values.counts() if order else ()
         cell = next((cell for cell in cells if dates.in_order(cell, order) == value), f'{value:.15g}')
-        cure = f'{_as_missing(cell) or "--hparams=missing"} if it is missing'
-        tf.logging.warning('%s: %s is far from all others, and %s: %s.', place, cell, reason, cure)
+        warn_of_extreme(place, cell, reason, _as_missing(cell) or '--hparams=missing')
 
 
 def warn_of_totals(table: Table, columns: Mapping[str, Column], last: Mapping[str, str]) -> None:
