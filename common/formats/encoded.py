@@ -4,6 +4,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 PICTURE = 'picture'  # The name of a tf.TensorSpec of strings that are the contents of image files.
+_GIF_HEADER = 13  # Bytes.
 _GRAY = (0.299, 0.587, 0.114)
 _ORIENTATION, _SHORT = 0x0112, 3  # A tag of TIFF, and the type of its value.
 _SEARCHED = 1 << 17  # Bytes of a file in which EXIF data and transparent colors begin.
@@ -44,8 +45,10 @@ def decode(content: tf.Tensor, num_channels: int) -> tf.Tensor:
 
 def _decode_other(content):
     """Decodes a GIF or BMP file; of a BMP file with a palette, TensorFlow returns the indices of the colors."""
-    image = tf.io.decode_image(content, 3, expand_animations=False)
     data = _bytes(content)
+    is_gif = tf.equal(tf.strings.substr(content, 0, 4), b'GIF8')
+    content = tf.cond(is_gif, lambda: _gif_on_white(content, data), lambda: content)
+    image = tf.io.decode_image(content, 3, expand_animations=False)
     is_indexed = tf.reduce_all(tf.equal(tf.gather(data, [0, 1, 28, 29]), [ord('B'), ord('M'), 8, 0]))  # 8 bits per pixel.
 
     def colored():
@@ -55,6 +58,39 @@ def _decode_other(content):
         return tf.gather(tf.cast(data, tf.uint8), tf.clip_by_value(places, 0, tf.size(data, out_type=tf.int64) - 1))
 
     return tf.cond(is_indexed, colored, lambda: image)
+
+
+def _gif_on_white(content, data):
+    """Returns a GIF file with white for the transparent color of its first image, which TensorFlow leaves black.
+
+    See the blocks of https://www.w3.org/Graphics/GIF/spec-gif89a.txt.
+    """
+
+    def byte(at):
+        return tf.gather(data, tf.minimum(at, tf.size(data, out_type=tf.int64) - 1))
+
+    def table_size(packed):
+        return tf.where(packed >= 128, 3 * tf.bitwise.left_shift(tf.constant(2, tf.int64), packed % 8), 0)
+
+    def skip(at, control):  # An extension is of blocks, each after its length, up to an empty one.
+        end = tf.while_loop(lambda block: byte(block) > 0, lambda block: [block + 1 + byte(block)], [at + 2])
+        return end + 1, tf.where(tf.equal(byte(at + 1), 0xF9), at, control)
+
+    start = _GIF_HEADER + table_size(data[10])
+    is_extension = [lambda at, _: tf.equal(byte(at), ord('!')), skip]
+    descriptor, control = tf.while_loop(*is_extension, [start, tf.zeros([], tf.int64)])
+    colors = tf.where(byte(descriptor + 9) >= 128, descriptor + 10, _GIF_HEADER)
+    is_transparent = (control > 0) & tf.equal(byte(control + 3) % 2, 1)
+
+    def replaced(content, at, new):
+        length = tf.cast(tf.strings.length(content), tf.int64)  # A damaged file may be shorter.
+        rest = tf.strings.substr(content, tf.minimum(at + len(new), length), length)
+        return tf.strings.join([tf.strings.substr(content, tf.zeros_like(at), at), new, rest])
+
+    def opaque():
+        return replaced(replaced(content, control + 3, b'\0'), colors + 3 * byte(control + 6), b'\xff\xff\xff')
+
+    return tf.cond(is_transparent, opaque, lambda: content)
 
 
 def _on_white(image, num_channels):

@@ -26,6 +26,7 @@ def test_files_are_decoded_on_white_and_later_frames_left_out(session, channels)
     content = tf.placeholder(tf.string, [])
     found = encoded.decode(content, channels)
     frames = [Image.new('RGB', (8, 8), color) for color in ((60, 60, 60), 'blue')]
+    striped = [smooth().quantize(9).transpose(turn) for turn in (0, 1)]
     deep = Image.fromarray(np.full([5, 6], 25607, np.uint16))
     for kind, image, options, atol in (
         ('png', smooth(), {}, 1),
@@ -40,6 +41,9 @@ def test_files_are_decoded_on_white_and_later_frames_left_out(session, channels)
         ('bmp', smooth('L'), {}, 0),
         ('bmp', smooth().quantize(9), {}, 1),
         ('gif', frames[0], {'save_all': True, 'append_images': frames[1:]}, 0),
+        ('gif', smooth().quantize(9), {}, 1),
+        ('gif', smooth().quantize(9), {'transparency': 3, 'comment': b'!\xf9\4' * 200}, 1),
+        ('gif', striped[0], {'save_all': True, 'append_images': striped[1:], 'transparency': 0, 'loop': 0}, 1),
     ):
         file = save(image, kind, **options)
         expected = np.asarray(images.normalize(images.decode(file), channels), np.float32)

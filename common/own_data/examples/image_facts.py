@@ -87,13 +87,14 @@ def _find_channels(name, formats, modes, given, source):
 
 
 def _open(image, name, source):
-    """Returns the size and mode of an image file, whether it is a PNG with transparency data, and whether it is turned."""
+    """Returns the size and mode of an image file, whether it has transparency data that count, and whether it is turned."""
     try:
         with Image.open(io.BytesIO(image)) as opened:  # Reads only its header.
             is_png = opened.format == PNG
             # Pillow decodes a PNG to find EXIF data at its end.
             is_turned = (not is_png or b'eXIf' in image) and orientation(opened) != 1
-            return opened.size, opened.mode, is_png and opened.has_transparency_data, is_turned
+            may_be_transparent = opened.format in (PNG, GIF) and opened.has_transparency_data
+            return opened.size, opened.mode, may_be_transparent, is_turned
     except UnidentifiedImageError:
         raise RunError(f'{source}: the image {name} is not an image of a kind that Pillow reads') from None
     except Exception as error:  # Pillow raises errors of many types.
