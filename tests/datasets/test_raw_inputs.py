@@ -16,7 +16,7 @@ from estimator_trainer.common.inference.signatures import DEFAULT, EXAMPLES, PIC
 from estimator_trainer.common.records import records
 from estimator_trainer.common.serving.served import form_of_export
 from estimator_trainer.datasets import csv, image_folder, text, tfrecord
-from tests.datasets.own_data import Prepared, make_schema, mixed
+from tests.datasets.own_data import Prepared, make_schema, mixed, prepare_raw
 from tests.linear import make_estimator
 
 
@@ -88,6 +88,18 @@ def examples(tmp_path):
                 writer.write(records.encode(mixed(i)))
     raw = {name: [mixed(i)[name] for i in range(4)] for name in mixed(0)}
     return Prepared(tfrecord, tmp_path / 'data', f'tfrecord_dir={tmp_path}/own'), tmp_path / 'new.tfrecord', DEFAULT, raw
+
+
+def test_booleans_of_programs_are_the_integers_that_examples_have(tmp_path):
+    (tmp_path / 'own').mkdir()
+    for name in ('train', 'eval'):
+        with tf.io.TFRecordWriter(f'{tmp_path}/own/{name}.tfrecord') as writer:
+            for i in range(20):
+                writer.write(records.encode({'is_old': i % 2 == 0, 'label': i % 3}))
+    schema = make_schema(tmp_path, features={'is_old': 'categorical'})
+    found = Prepared(tfrecord, tmp_path / 'data', f'tfrecord_dir={tmp_path}/own', schema)
+    (ids,) = prepare_raw(tfrecord, found.params, {'is_old': ['1', 'True', 'TRUE', '0', 'false', '2', '']}).values()
+    assert ids[:, 0].tolist() == [ids[0, 0]] * 3 + [ids[3, 0]] * 2 + [0, 0] and 0 < ids[0, 0] != ids[3, 0] > 0
 
 
 def pictures(tmp_path):
