@@ -102,7 +102,7 @@ def test_booleans_of_programs_are_the_integers_that_examples_have(tmp_path):
     assert ids[:, 0].tolist() == [ids[0, 0]] * 3 + [ids[3, 0]] * 2 + [0, 0] and 0 < ids[0, 0] != ids[3, 0] > 0
 
 
-def pictures(tmp_path):
+def pictures(tmp_path, channels=3):
     exif, colors = Image.Exif(), np.random.RandomState(0)
     for i in range(4):
         for name in ('cat', 'dog'):
@@ -113,11 +113,15 @@ def pictures(tmp_path):
             picture.save(tmp_path / 'own' / name / f'{i}.jpg', exif=exif)
             picture.convert('RGBA' if i == 2 else 'RGB').save(tmp_path / 'own' / name / f'{i + 4}.png')
     raw = {'image': [path.read_bytes() for path in sorted((tmp_path / 'own').glob('*/*'))]}
-    found = Prepared(image_folder, tmp_path / 'data', f'image_dir={tmp_path}/own', 'image_size=16')
+    found = Prepared(image_folder, tmp_path / 'data', f'image_dir={tmp_path}/own', 'image_size=16', f'num_channels={channels}')
     return found, tmp_path / 'own', PICTURES, raw
 
 
-@pytest.mark.parametrize('make', [table, texts, parts_of_texts, examples, pictures])
+def gray_pictures(tmp_path):
+    return pictures(tmp_path, 1)
+
+
+@pytest.mark.parametrize('make', [table, texts, parts_of_texts, examples, pictures, gray_pictures])
 def test_raw_inputs_and_serialized_examples_become_what_files_become(tmp_path, make):
     found, path, name, raw = make(tmp_path)
     expected, serialized = of_files(found.source, path)
