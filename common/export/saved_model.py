@@ -18,7 +18,7 @@ _SERVING = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 def refused(names: Iterable[str]) -> list[str]:
-    """Returns the names of inputs with which `tf.saved_model.load` of TensorFlow 2 fails.
+    """Returns the names of inputs with which `tf.saved_model.load` of TensorFlow 2.21 fails, but not of 2.15.
 
     It makes them parameters of a function of Python, with _ for other characters than letters and digits: these must be valid
     names, and differ.

@@ -29,15 +29,18 @@ def convert(network: Network, quantize: str | None, batches: Iterable[Mapping[st
     Raises:
       UsageError: TFLite lacks an op, or TensorFlow's converter fails for the name of an input.
     """
-    if names := refused(network.inputs):
-        raise UsageError(
-            "--format=tflite: TensorFlow's converter makes names of Python of inputs, which fails for "
-            f'{listed(names, _MAX_LISTED)}: rename these, or choose --format=onnx'
-        )
     with tempfile.TemporaryDirectory() as directory, silenced():
         path = os.path.join(directory, 'model')
         _save(network, path)
-        converter = tf2.lite.TFLiteConverter.from_saved_model(path)
+        try:
+            converter = tf2.lite.TFLiteConverter.from_saved_model(path)
+        except ValueError:
+            if names := refused(network.inputs):
+                raise UsageError(
+                    "--format=tflite: TensorFlow's converter makes names of Python of inputs, which fails for "
+                    f'{listed(names, _MAX_LISTED)}: rename these, or choose --format=onnx'
+                ) from None
+            raise
         if quantize:
             converter.optimizations = [tf2.lite.Optimize.DEFAULT]
         if quantize == 'float16':
