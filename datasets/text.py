@@ -102,6 +102,11 @@ def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]
     return parser.from_raw(params, {'text': tokens.strip(raw['text'])}, _FEATURES)
 
 
+def input_parts(params: HParams) -> dict[str, list[dict[str, Any]]]:
+    """Returns what the ids of the tokens are; see `tokens.input_part`."""
+    return {'text': [tokens.input_part(params)]}
+
+
 def cell_readers(params: HParams) -> dict[str, Callable[[str], str]]:
     """Returns {'text': function that makes a text of a program what it is in a file}: bytes and unknown words depend on it."""
     return {'text': lambda text: unicodedata.normalize('NFC', text).strip()}

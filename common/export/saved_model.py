@@ -1,7 +1,10 @@
 """SavedModels, loaded again to compare them."""
 
-from collections.abc import Iterator, Mapping
+import collections
+from collections.abc import Iterable, Iterator, Mapping
 import contextlib
+import keyword
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +15,22 @@ from estimator_trainer.common.inference.session_calls import Call, make_call
 from estimator_trainer.common.inference.signatures import DEFAULT
 
 _SERVING = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+
+def refused(names: Iterable[str]) -> list[str]:
+    """Returns the names of inputs with which `tf.saved_model.load` of TensorFlow 2.21 fails, but not of 2.15.
+
+    It makes them parameters of a function of Python, with _ for other characters than letters and digits: these must be valid
+    names, and differ.
+    """
+    parameters = {name: _parameter(name) for name in names}
+    counts = collections.Counter(parameters.values())
+    return [name for name, made in parameters.items() if counts[made] > 1 or keyword.iskeyword(made) or not made.isidentifier()]
+
+
+def _parameter(name):
+    made = re.sub(r'\W', '_', name)
+    return made if made[0].isalpha() else f'arg_{made}'
 
 
 class Loaded(NamedTuple):

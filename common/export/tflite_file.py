@@ -9,12 +9,14 @@ import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError, first_line
+from estimator_trainer.common.errors import UsageError, first_line, listed
 from estimator_trainer.common.export.network import Network, inputs_text, tensors
 from estimator_trainer.common.export.quiet import silenced
+from estimator_trainer.common.export.saved_model import refused
 
 PACKAGES = ('ai_edge_litert',)
 _SIGNATURE = 'serving_default'
+_MAX_LISTED = 5  # Names in a message.
 
 
 def convert(network: Network, quantize: str | None, batches: Iterable[Mapping[str, np.ndarray]]) -> bytes:
@@ -25,12 +27,20 @@ def convert(network: Network, quantize: str | None, batches: Iterable[Mapping[st
       batches: {name: array [batch, ...]} of inputs by which the range of each tensor is measured, for int8.
 
     Raises:
-      UsageError: TFLite lacks an op.
+      UsageError: TFLite lacks an op, or TensorFlow's converter fails for the name of an input.
     """
     with tempfile.TemporaryDirectory() as directory, silenced():
         path = os.path.join(directory, 'model')
         _save(network, path)
-        converter = tf2.lite.TFLiteConverter.from_saved_model(path)
+        try:
+            converter = tf2.lite.TFLiteConverter.from_saved_model(path)
+        except ValueError:
+            if names := refused(network.inputs):
+                raise UsageError(
+                    "--format=tflite: TensorFlow's converter makes names of Python of inputs, which fails for "
+                    f'{listed(names, _MAX_LISTED)}: rename these, or choose --format=onnx'
+                ) from None
+            raise
         if quantize:
             converter.optimizations = [tf2.lite.Optimize.DEFAULT]
         if quantize == 'float16':

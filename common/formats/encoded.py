@@ -111,10 +111,14 @@ def size(content: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def orientation(content: tf.Tensor) -> tf.Tensor:
-    """Returns the EXIF orientation of a JPEG or PNG file, int64 from 1 to 8; 1, upright, if it is absent or corrupt."""
-    data = _bytes(content)
+    """Returns the EXIF orientation of a JPEG, PNG or WebP file, int64 from 1 to 8; 1, upright, if it is absent or corrupt."""
     is_png = tf.equal(tf.strings.substr(content, 0, 4), b'\x89PNG')
+    is_webp = tf.reduce_all(tf.equal(_bytes(tf.strings.substr(content, 0, 12))[8:12], [*b'WEBP']))
+    at_end = tf.maximum(tf.strings.length(content) - _SEARCHED, 0)  # Where WebP files have it.
+    data = _bytes(tf.strings.substr(content, tf.where(is_webp, at_end, 0), _SEARCHED))
     start = tf.where(is_png, _end_of(b'eXIf', data), _end_of(b'Exif\0\0', data))  # There a TIFF header begins.
+    chunk = _end_of(b'EXIF', data)
+    start = tf.where(is_webp & (chunk > 0) & tf.equal(start, 0), chunk + 4, start)  # After the length of the chunk.
     is_little = tf.equal(data[start], ord('I'))
 
     def number(at, length):

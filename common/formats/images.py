@@ -101,8 +101,12 @@ def normalize(image: Image.Image, num_channels: int = 0) -> Image.Image:
       num_channels: 1 for gray, 3 for RGB, 0 for gray if the image is, and for RGB otherwise.
 
     Raises:
-      ImageError: its pixels are of 32 bits, or of another color space.
+      ImageError: its pixels are of 32 bits, or of another color space, or cannot be read.
     """
+    try:
+        image.load()  # Pillow turns TIFF files itself, but only now.
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ImageError(f'is not an image that can be read: {error}') from None
     turn = _UPRIGHT.get(orientation(image))
     if _has_16_bits(image):
         image = Image.fromarray(np.uint8(np.asarray(image) >> 8))

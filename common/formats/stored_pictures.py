@@ -41,11 +41,19 @@ def files_to_squares(contents: tf.Tensor, size: int, num_channels: int) -> tf.Te
         image = tf.cond(
             height > 0,
             lambda: _resized(content, height, width, size, num_channels),
-            lambda: images.squash(encoded.decode(content, num_channels), size),
+            lambda: images.squash(_decoded(content, num_channels), size),
         )
         return encoded.turn(image, encoded.orientation(content)) / 255
 
     return tf.map_fn(prepare_one, contents, fn_output_signature=tf.TensorSpec([size, size, num_channels], tf.float32))
+
+
+def _decoded(content, num_channels):
+    """Returns a file that is no JPEG file, gray as TensorFlow makes it of the PNG files that `read_picture` keeps or writes."""
+    color = encoded.decode(content, 3)
+    if num_channels == 3:
+        return color
+    return tf.cast(tf.io.decode_png(tf.io.encode_png(tf.cast(color, tf.uint8)), num_channels), tf.float32)
 
 
 def _resized(content, height, width, size, num_channels):

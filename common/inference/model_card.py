@@ -151,7 +151,11 @@ def _about_file(card):
         parts += ['## Inputs and outputs', _table(('', 'name', 'type', 'shape'), rows)]
     if 'preparation' in card:
         parts += ['Inputs are as the model takes them from its dataset: numbers, prepared as in training.']
-        places = [(name, i, _preparation(part)) for name, found in card['preparation'].items() for i, part in enumerate(found)]
+        places = [
+            (name, part.get('place', i), _preparation(part))
+            for name, found in card['preparation'].items()
+            for i, part in enumerate(found)
+        ]
         parts += [_table(('input', 'place', 'is'), places)] if places else []
     if 'example' in card:
         parts += ['## Use', f'```python\n{card["example"]}\n```']
@@ -162,10 +166,11 @@ def _preparation(part):
     """Returns a part of `own_data.preparation.input_parts` in words."""
     name = part['name']
     if 'vocabulary' in part:
-        ids = [f'{i} {value}' for i, value in enumerate(part['vocabulary'], 1)]
-        return f'{name}: {listed(ids, _MAX_CLASSES)}; 0 for others'
+        first = part.get('first', 1)
+        ids = [f'{i} {value}' for i, value in enumerate(part['vocabulary'], first)]
+        return f'{name}: {listed(ids, _MAX_CLASSES)}; {first - 1} for others'
     if 'mean' not in part:
-        return f'1 if {name} is missing, else 0'
+        return f'1 if {name} is missing, else 0' if part.get('indicator') else name
     is_prepared = (part['mean'], part['std']) == (0, 1)
     return f'{name}, 0 if missing' if is_prepared else f'({name} - {part["mean"]:.9g}) / {part["std"]:.9g}, 0 if missing'
 

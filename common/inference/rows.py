@@ -21,6 +21,7 @@ Specs = Mapping[str, tf.TensorSpec]
 Read = Callable[[Any], Any]
 _LISTED = 20  # Names in a message.
 _LARGE = 3e38  # A float32 may be slightly larger.
+_NO_NUMBERS = (np.datetime64, np.timedelta64, np.complexfloating)  # Though float() counts units of time, or drops a part.
 _NO_READERS: Mapping[str, Read] = types.MappingProxyType({})
 
 
@@ -161,9 +162,9 @@ def _columns_of_array(inputs, specs):
 def _to_array(inputs, specs):
     try:
         array = np.asarray(inputs)
-        if array.dtype.kind in 'biuf':
+        if array.dtype.kind in 'biuf' and all(spec.dtype != tf.string for spec in specs.values()):
             return array
-        return np.asarray(inputs, object)  # Without a change of a row's numbers to text.
+        return np.asarray(inputs, object)  # Without a change of a row's numbers to text, or of True to 1.0.
     except ValueError:  # Lists of different lengths.
         raise ValueError(f'the inputs are {listed(specs, _LISTED)}: the rows of {describe(inputs)} differ in length') from None
 
@@ -231,7 +232,7 @@ def _number(name, value, read):
             return read(text)
         if isinstance(text, str) and '_' not in text:  # Python reads 1_0 as 10.
             return float(text.strip() or 'nan')
-        if isinstance(text, (numbers.Number, np.generic)):
+        if isinstance(text, (numbers.Number, np.generic)) and not isinstance(text, _NO_NUMBERS):
             return float(text)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         pass
@@ -246,9 +247,9 @@ def _text(name, value):
         return ''
     if isinstance(value, np.datetime64):
         return str(value).replace('T', ' ')  # As Arrow writes it.
-    if isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value).is_integer():
+    if isinstance(value, numbers.Real) and not isinstance(value, (bool, np.timedelta64)) and float(value).is_integer():
         return str(int(value))  # type: ignore[call-overload]
-    if isinstance(value, (numbers.Number, np.generic, datetime.date)):
+    if isinstance(value, (numbers.Number, np.generic, datetime.date)) and not isinstance(value, np.timedelta64):
         return str(value)
     raise ValueError(f'the input {name} must be text, not {show(value)}')
 

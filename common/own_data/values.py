@@ -9,7 +9,7 @@ MISSING = frozenset(
     + ['NaN', 'None', 'n/a', 'nan', 'null', '?']
 )
 WHOLE = re.compile(r'([+-]?[0-9]+)\.0+')
-_BOOLEANS = ('true', 'false')
+_BOOLEANS = {spelling: text for text in ('true', 'false') for spelling in (text, text.capitalize(), text.upper())}
 
 
 def display(text: str) -> str:
@@ -23,8 +23,7 @@ def display(text: str) -> str:
 def key(text: str) -> str:
     """Returns what all spellings of a value have in common: TRUE and True are one."""
     shown = display(text)
-    lowered = shown.lower() if len(shown) <= 5 else shown
-    return lowered if lowered in _BOOLEANS else shown
+    return _BOOLEANS.get(shown, shown)
 
 
 def spellings(text: str) -> list[str]:
@@ -35,6 +34,6 @@ def spellings(text: str) -> list[str]:
         found.append(unicodedata.normalize('NFD', shown))
     if re.fullmatch('[+-]?[0-9]+', shown):
         found += [f'{shown}.0', *(['-0', '-0.0'] if shown == '0' else [])]
-    if key(shown) in _BOOLEANS:
+    if shown in _BOOLEANS:
         found += [shown.lower(), shown.capitalize(), shown.upper()]
     return list(dict.fromkeys(found))

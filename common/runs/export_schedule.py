@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import assets, import_names
 from estimator_trainer.common.console import quiet
-from estimator_trainer.common.errors import RunError, UsageError, first_line
+from estimator_trainer.common.errors import RunError, UsageError, first_line, listed
 from estimator_trainer.common.export import comparison, inputs, onnx_file, saved_model, tflite_file
 from estimator_trainer.common.export.diagnosis import first_difference
 from estimator_trainer.common.export.network import freeze
@@ -33,6 +33,7 @@ from estimator_trainer.common.targets import are_several, is_multilabel, label_n
 
 _FILES: Mapping[str, Any] = {'onnx': onnx_file, 'tflite': tflite_file}
 _CALIBRATED = 512  # Examples that tell the ranges of activations.
+_MAX_LISTED = 5  # Names in a message.
 _DIAGNOSED = 32  # Examples with which the op is looked for that makes a difference.
 
 
@@ -127,6 +128,12 @@ def add_card(experiment: Experiment, checkpoint: str, path: str, facts: Mapping[
       outputs: the names of the outputs of numbers, as far as they are known.
     """
     source, specs = experiment.source, serving.request_specs(experiment.source)
+    if names := saved_model.refused(specs):
+        tf.logging.warning(
+            'tf.saved_model.load of recent TensorFlow makes names of Python of inputs, which fails for %s: rename these, or '
+            'load the export by TensorFlow Serving, --schedule=serve or tf.compat.v1.saved_model.load.',
+            listed(names, _MAX_LISTED),
+        )
     form = form_of_export(source) if specs else None
     facts = {**facts, 'task': task_of(source, outputs)}
     _add_card(experiment, checkpoint, os.path.join(path, 'assets.extra'), 'model_card.md', facts, specs, form)

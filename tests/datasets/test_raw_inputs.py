@@ -16,7 +16,7 @@ from estimator_trainer.common.inference.signatures import DEFAULT, EXAMPLES, PIC
 from estimator_trainer.common.records import records
 from estimator_trainer.common.serving.served import form_of_export
 from estimator_trainer.datasets import csv, image_folder, text, tfrecord
-from tests.datasets.own_data import Prepared, make_schema, mixed
+from tests.datasets.own_data import Prepared, make_schema, mixed, prepare_raw
 from tests.linear import make_estimator
 
 
@@ -90,7 +90,19 @@ def examples(tmp_path):
     return Prepared(tfrecord, tmp_path / 'data', f'tfrecord_dir={tmp_path}/own'), tmp_path / 'new.tfrecord', DEFAULT, raw
 
 
-def pictures(tmp_path):
+def test_booleans_of_programs_are_the_integers_that_examples_have(tmp_path):
+    (tmp_path / 'own').mkdir()
+    for name in ('train', 'eval'):
+        with tf.io.TFRecordWriter(f'{tmp_path}/own/{name}.tfrecord') as writer:
+            for i in range(20):
+                writer.write(records.encode({'is_old': i % 2 == 0, 'label': i % 3}))
+    schema = make_schema(tmp_path, features={'is_old': 'categorical'})
+    found = Prepared(tfrecord, tmp_path / 'data', f'tfrecord_dir={tmp_path}/own', schema)
+    (ids,) = prepare_raw(tfrecord, found.params, {'is_old': ['1', 'True', 'TRUE', '0', 'false', '2', '']}).values()
+    assert ids[:, 0].tolist() == [ids[0, 0]] * 3 + [ids[3, 0]] * 2 + [0, 0] and 0 < ids[0, 0] != ids[3, 0] > 0
+
+
+def pictures(tmp_path, channels=3):
     exif, colors = Image.Exif(), np.random.RandomState(0)
     for i in range(4):
         for name in ('cat', 'dog'):
@@ -101,11 +113,15 @@ def pictures(tmp_path):
             picture.save(tmp_path / 'own' / name / f'{i}.jpg', exif=exif)
             picture.convert('RGBA' if i == 2 else 'RGB').save(tmp_path / 'own' / name / f'{i + 4}.png')
     raw = {'image': [path.read_bytes() for path in sorted((tmp_path / 'own').glob('*/*'))]}
-    found = Prepared(image_folder, tmp_path / 'data', f'image_dir={tmp_path}/own', 'image_size=16')
+    found = Prepared(image_folder, tmp_path / 'data', f'image_dir={tmp_path}/own', 'image_size=16', f'num_channels={channels}')
     return found, tmp_path / 'own', PICTURES, raw
 
 
-@pytest.mark.parametrize('make', [table, texts, parts_of_texts, examples, pictures])
+def gray_pictures(tmp_path):
+    return pictures(tmp_path, 1)
+
+
+@pytest.mark.parametrize('make', [table, texts, parts_of_texts, examples, pictures, gray_pictures])
 def test_raw_inputs_and_serialized_examples_become_what_files_become(tmp_path, make):
     found, path, name, raw = make(tmp_path)
     expected, serialized = of_files(found.source, path)

@@ -264,6 +264,11 @@ def test_the_next_times_of_each_group_are_forecast_from_files_and_rows(prepared,
         made = prepare_raw(series, found.params, {name: arrays[name] for name in ('date', 'y')})
         for name, value in made.items():
             np.testing.assert_allclose(value, features[name][:2], rtol=1e-6)
+    late = [(f'{date} 18:00', *others) for date, *others in rows]
+    newest.write_text(table(*zip(*late), names=('date', 'g', 'y')))
+    arrays, _ = series.take_rows(found.params, dict(zip(('date', 'g', 'y'), map(list, zip(*late)))))
+    calendar = prepare_raw(series, found.params, {name: arrays[name] for name in ('date', 'y')})['calendar']
+    np.testing.assert_allclose(calendar, found.predict(newest)[0]['calendar'], rtol=1e-6)
     assert series.take_rows(found.params, {'date': '2024-01-01', 'y': [1, 2, 3]}) is None
     assert series.take_rows(found.params, {'date': ['2024-01-01'], 'y': [[1, 2, 3]]}) is None
     assert series.take_rows(found.params, [{'date': '2024-01-01', 'y': [1, 2, 3]}]) is None

@@ -92,3 +92,10 @@ def test_cells_that_are_no_times_are_told():
     assert timeline.to_times(pa.array(['3', '3.5', 'x']), 'integer')[1].tolist() == [True, False, False]
     assert timeline.to_times(pa.array(['01/02/2024', '13/13/2024']), 'dmy')[1].tolist() == [True, False]
     assert timeline.find_order('', False, ['2024-01', '2024-1']) is None
+
+
+def test_days_of_rows_with_the_time_of_the_day_have_it_even_if_others_had_none():
+    step = timeline.find_step([times(days(1, 10))], 'ymd')
+    midnight = times(['2024-01-08 00:00+02:00'])
+    assert step.texts(step.after(int(midnight[0]), 2)) == ['2024-01-08T22:00:00', '2024-01-09T22:00:00']
+    assert step.texts(times(['2024-01-08', '2024-01-09'])) == ['2024-01-08', '2024-01-09']

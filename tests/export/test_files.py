@@ -5,10 +5,11 @@ import importlib.util
 from google.protobuf.message import EncodeError
 import numpy as np
 import pytest
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.export import network as networks
-from estimator_trainer.common.export import onnx_file, tflite_file
+from estimator_trainer.common.export import onnx_file, saved_model, tflite_file
 from estimator_trainer.common.export.diagnosis import first_difference
 from estimator_trainer.common.inference.signatures import Signature
 from tests.export.networks import KERNEL, convolutional, expected, images, network
@@ -49,6 +50,19 @@ def test_inputs_keep_odd_names_types_and_unknown_lengths(module):
     run = module.opened(module.convert(file, None, []))
     found = run({'body height': np.float32([0.5, 1]), 'ids/é': np.int32([[1, 2, 3], [4, 5, 6]])})
     assert found['sum'].tolist() == [6.5, 16]
+
+
+def test_names_of_inputs_that_tensorflow_cannot_make_parameters_of_a_function_are_refused(monkeypatch):
+    names = ['x', '1st', 'Größe', '价格', 'a-b', 'class', 'area (m²)', 'a b', 'a/b', 'is']
+    assert saved_model.refused(names) == ['a-b', 'class', 'area (m²)', 'a b', 'a/b', 'is']
+    assert saved_model.refused(['x', '1st', 'Größe', '价格', 'a-b']) == []
+
+    def fail(path):
+        raise ValueError("'class' is not a valid parameter name")
+
+    monkeypatch.setattr(tf2.lite.TFLiteConverter, 'from_saved_model', fail)  # As TensorFlow 2.21 does, but not 2.15.
+    file = network(lambda **x: {'y': 2 * x['class']}, **{'class': tf.TensorSpec([None], tf.float32)})
+    assert 'converter makes names of Python of inputs, which fails for class: ' in refused(tflite_file.convert, file, None, [])
 
 
 def test_a_choice_does_not_depend_on_what_is_not_chosen(module):

@@ -59,7 +59,7 @@ def test_a_picture_is_turned_by_its_exif_orientation_if_that_is_intact(session):
     exif[ExifTags.Base.Make] = 'a'  # An entry before.
     for number in range(10):  # Two are invalid.
         exif[ExifTags.Base.Orientation] = number
-        for kind in ('jpeg', 'png'):
+        for kind in ('jpeg', 'png', 'webp'):
             file = save(picture, kind, exif=exif)
             upright = np.asarray(images.normalize(images.decode(file)))
             stored = np.asarray(images.decode(file), np.float32)

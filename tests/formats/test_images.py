@@ -5,7 +5,7 @@ import sys
 import types
 
 import numpy as np
-from PIL import Image, features
+from PIL import ExifTags, Image, features
 import pytest
 
 from estimator_trainer.common.formats import images
@@ -64,6 +64,17 @@ def test_pictures_are_decoded_by_their_content(format, monkeypatch):
         assert 'TIFF' in Image.OPEN
         message = raised(images.ImageError, images.decode, encoded(format), images.FORMATS)
         assert ('is an AVIF file, which needs a newer Pillow' in message) == (format == 'AVIF')
+
+
+def test_a_picture_that_pillow_has_not_loaded_is_turned_once():
+    image, exif = Image.fromarray(np.arange(12, dtype=np.uint8).reshape(3, 4)), Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    for format in ('TIFF', 'PNG'):
+        image.save(content := io.BytesIO(), format, exif=exif)
+        upright = images.normalize(Image.open(content))
+        np.testing.assert_array_equal(upright, np.asarray(image)[::-1].T)  # A quarter of a turn clockwise.
+    cut = Image.open(io.BytesIO(content.getvalue()[:-25]))
+    assert raised(images.ImageError, images.normalize, cut).startswith('is not an image that can be read: ')
 
 
 def test_pictures_that_are_too_large_or_have_32_bits_are_refused(monkeypatch):

@@ -75,6 +75,12 @@ def test_a_single_row_and_the_values_of_an_only_input_need_no_batch():
         assert is_single and {name: value.tolist() for name, value in batch.items()} == {
             name: values[:1] for name, values in EXPECTED.items()
         }
+    batch, _ = rows.make_batch([[39.5, True, 2**53 + 1], [40, False, 7]], SPECS)  # An array of these has floats alone.
+    assert {name: value.tolist() for name, value in batch.items()} == {
+        'x': [39.5, 40],
+        'city': [b'True', b'False'],
+        'zip': [b'9007199254740993', b'7'],
+    }
     for inputs, spec, expected in (
         ('a film', TEXT, ([b'a film'], True)),
         (['a', 'b'], TEXT, ([b'a', b'b'], False)),
@@ -130,6 +136,11 @@ def test_what_does_not_fit_is_named():
         ({**two, 'x': ['3,14', 1]}, 'the input x: \'3,14\' is not a number; None, NaN and "" are missing'),
         ({**two, 'x': ['1_0', 1]}, "the input x: '1_0' is not a number"),
         ({**two, 'x': [{}, 1]}, 'the input x: {} is not a number'),
+        ({**two, 'x': np.array(['2024-01-01', 'NaT'], 'datetime64[ns]')}, 'the input x: '),
+        ({**two, 'x': np.array([5, 6], 'timedelta64[ns]')}, 'the input x: '),
+        ({**two, 'x': np.array([1 + 2j, 3])}, 'the input x: '),
+        ({**two, 'city': np.array([5, 6], 'timedelta64[D]')}, 'the input city must be text, not '),
+        ({**two, 'city': np.array([5, 6], 'timedelta64[ns]')}, 'the input city must be text, not '),
         ({**two, 'x': [1, float('inf')]}, 'the input x has an infinite number'),
         ({**two, 'x': [1, 1e39]}, 'the input x is float32: 1e+39 (float64) would become inf'),
         ({**two, 'x': np.ma.masked_array([1, 2], [True, False])}, 'the input x has masked values'),

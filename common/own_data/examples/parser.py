@@ -107,7 +107,10 @@ def _raw_spec(feature):
 
 
 def _as_stored(value, feature):
-    """Returns a batch of a raw input with the shape that `parsing_spec` gives it."""
+    """Returns a batch of a raw input with the shape that `parsing_spec` gives it; of integers, true and false are 1 and 0."""
+    if feature['kind'] == CATEGORICAL and feature['stored'] == 'int64':
+        for text, number in (('true', '1'), ('false', '0')):
+            value = tf.strings.regex_replace(value, f'(?i)^{text}$', number)
     return value[:, None] if feature['kind'] == NUMERIC and feature.get('values', 1) == 1 else value
 
 

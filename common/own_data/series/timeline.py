@@ -68,10 +68,11 @@ class Step(NamedTuple):
         return (first + np.minimum(self.day, length) - 1) * DAY + clock
 
     def texts(self, times: Sequence[int] | np.ndarray) -> list[str]:
-        """Returns times as the column has them, dates as in ISO 8601."""
+        """Returns times as the column has them, dates as in ISO 8601; with the time of the day also if one is not midnight."""
         if self.order == INTEGER:
             return [str(int(time)) for time in times]
-        unit = 'M' if self.order == MONTH_ORDER else 'ms' if self.has_clock else 'D'
+        has_clock = self.has_clock or (np.asarray(times) % DAY).any()  # Other rows than those in training may have it.
+        unit = 'M' if self.order == MONTH_ORDER else 'ms' if has_clock else 'D'
         found = np.datetime_as_string(np.asarray(times, 'datetime64[ms]').astype(f'datetime64[{unit}]')).tolist()
         return [re.sub(r'(:\d\d)\.000$', r'\1', text) for text in found]
 

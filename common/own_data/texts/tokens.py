@@ -13,6 +13,7 @@ from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.texts import subwords
 from estimator_trainer.common.own_data.texts.subwords import FIRST, UNKNOWN
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, lookup_table
+from estimator_trainer.hparams.build import HParams
 
 WORDS, SUBWORDS, BYTES = KINDS = ('words', 'subwords', 'bytes')
 _MAX_DISTINCT = 10**6
@@ -96,6 +97,14 @@ def token_ids(text: tf.Tensor, params: Mapping[str, Any], vocabulary: Sequence[s
     padded = tf.cond(tf.shape(padded)[1] > 0, lambda: padded, lambda: tf.zeros([tf.shape(text)[0], 1], tf.int32))
     is_empty = tf.equal(ids.row_lengths(), 0)[:, None] & tf.equal(tf.range(tf.shape(padded)[1]), 0)
     return tf.where(is_empty, tf.fill(tf.shape(padded), UNKNOWN), padded)
+
+
+def input_part(params: HParams) -> dict[str, Any]:
+    """Returns what each of the ids of `token_ids` is, for the card of an export that takes these."""
+    if params.tokens == BYTES:
+        return {'name': 'a byte of the text in UTF-8, plus 1; 0 is padding', 'place': 'each'}
+    name = f'one of the {params.tokens} of the text in lower case; 0 is padding'
+    return {'name': name, 'place': 'each', 'vocabulary': params.metadata['vocabulary'], 'first': FIRST}
 
 
 def word_table(vocabulary: Sequence[str]) -> tf.lookup.StaticHashTable:
