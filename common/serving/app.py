@@ -9,7 +9,7 @@ import pathlib
 import time
 from typing import Any, NamedTuple
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
 from starlette.requests import ClientDisconnect
 import tensorflow.compat.v1 as tf
 
@@ -82,16 +82,17 @@ def make_app(
 
     _add_errors(app)
     _add_pages(app, model, lambda: metrics.text(model.step, predictions.in_progress))
-    _add_descriptions(app, model)
-
     for verb in _VERBS:
         _add_verb(app, verb, model, metrics, predictions)
+    _add_descriptions(app, model)
     return app
 
 
 def _add_verb(app, verb, model, metrics, predictions):
-    @app.post(f'/v1/models/{{name}}:{verb}')
-    @app.post(f'/v1/models/{{name}}/versions/{{step}}:{verb}')
+    paths = f'/v1/models/{{name}}:{verb}', f'/v1/models/{{name}}/versions/{{step}}:{verb}'
+
+    @app.post(paths[0])
+    @app.post(paths[1])
     async def answer(request: Request, name: str, step: str | None = None) -> Response:
         start = time.monotonic()
         try:
@@ -104,12 +105,19 @@ def _add_verb(app, verb, model, metrics, predictions):
         metrics.answered(response.status_code, time.monotonic() - start)
         return response
 
+    @app.get(paths[0])  # Else the verb would be a part of the model's name.
+    @app.get(paths[1])
+    async def refuse() -> None:
+        raise HTTPException(405, headers={'Allow': 'POST'})
+
 
 def _add_errors(app):
     @app.exception_handler(404)
     @app.exception_handler(405)
     async def refuse(request: Request, error: Any) -> Response:
-        return _error(error.status_code, f'{request.method} {request.url.path}: {http.HTTPStatus(error.status_code).phrase}')
+        reason, allowed = http.HTTPStatus(error.status_code).phrase, (error.headers or {}).get('Allow')
+        reason += f': use {allowed}' if allowed else ''
+        return _error(error.status_code, f'{request.method} {request.url.path}: {reason}', error.headers)
 
     @app.exception_handler(_Refused)
     async def explain(request: Request, error: Any) -> Response:
@@ -141,6 +149,13 @@ def _add_descriptions(app, model):
         _check_model(model, name, step)
         return _json(rest.to_body(rest.status(model.step)))
 
+    @app.post('/v1/models/{name}')
+    @app.post('/v1/models/{name}/versions/{step}')
+    async def refuse(request: Request) -> None:
+        raise _Refused(
+            404, f'POST {request.url.path}: Not Found: it must end with one of {", ".join(f":{verb}" for verb in _VERBS)}'
+        )
+
     @app.get('/v1/models/{name}/metadata')
     @app.get('/v1/models/{name}/versions/{step}/metadata')
     async def show_metadata(name: str, step: str | None = None) -> Response:
@@ -152,8 +167,8 @@ def _json(body: bytes) -> Response:
     return Response(body, media_type='application/json')
 
 
-def _error(code: int, reason: str) -> Response:
-    return Response(rest.to_body({'error': in_one_line(reason)}), code, media_type='application/json')
+def _error(code: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(rest.to_body({'error': in_one_line(reason)}), code, headers, 'application/json')
 
 
 def _check_model(model, name, step):

@@ -17,6 +17,7 @@ from estimator_trainer.common.inference.arrays import joined, without_padding, w
 
 constants = tf.saved_model.signature_constants
 _LISTED = 20  # Names in a message.
+_MAX_DEPTH = 64  # Of NumPy's arrays.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +69,8 @@ def read_request(body: bytes, signatures: Signatures) -> Request:
     name = signature_of(content, signatures)
     inputs, by_row = signatures[name].inputs, keys == ['instances']
     columns = _of_rows(content['instances'], inputs) if by_row else _of_columns(content['inputs'], inputs)
+    if b'true' in body or b'false' in body:
+        _refuse_booleans(columns, inputs)
     return Request(name, {name: _decoded(name, values, inputs) for name, values in columns.items()}, by_row)
 
 
@@ -134,13 +137,25 @@ def _check_names(found, inputs, what):
         raise ValueError(f'the inputs are {names}, but {what} {" and ".join(faults)}')
 
 
+def _refuse_booleans(columns, inputs):
+    """Raises ValueError if there is true or false in place of a number; NumPy would take them as 1 and 0."""
+    for name, spec in inputs.specs.items():
+        if (spec.dtype not in (tf.string, tf.bool) or name in inputs.pictures) and _has_boolean(columns[name]):
+            raise wrong(name, spec, True)
+
+
+def _has_boolean(values, depth=_MAX_DEPTH):
+    lists = [value for value in values if isinstance(value, list)] if depth else []
+    return bool in map(type, values) or any(_has_boolean(value, depth - 1) for value in lists)
+
+
 def _decoded(name, values, inputs):
     """Returns a value per example: bytes, text, a number, None, or an array."""
     spec = inputs.specs[name]
     if name in inputs.pictures:
         return [_picture(name, number, value) for number, value in enumerate(values)]
     if spec.dtype == tf.string:
-        values = [_with_bytes(name, value) for value in values]
+        values = [_with_bytes(name, value, spec.shape.rank or _MAX_DEPTH) for value in values]
     if spec.name == tags.TOKENS:
         values = [joined(value) for value in values]
     if spec.shape.rank == 1:
@@ -157,9 +172,9 @@ def _decoded(name, values, inputs):
     return array
 
 
-def _with_bytes(name, value):
-    if isinstance(value, list):
-        return [_with_bytes(name, item) for item in value]
+def _with_bytes(name, value, rank):
+    if isinstance(value, list) and rank > 1:
+        return [_with_bytes(name, item, rank - 1) for item in value]
     return to_bytes(name, value) if isinstance(value, dict) else value
 
 

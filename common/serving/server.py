@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 import uvicorn
 
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.serving import connections
 from estimator_trainer.common.serving.app import MAX_SECONDS
 from estimator_trainer.common.serving.served import ServedModel
 from estimator_trainer.common.stop import StopOnSignal
@@ -48,6 +49,21 @@ def url_of(listener: socket.socket) -> str:
     return f'http://[{host}]:{port}' if ':' in host else f'http://{host}:{port}'
 
 
+def make_server(app: Any) -> uvicorn.Server:
+    """Returns the server of an ASGI app."""
+    config = uvicorn.Config(
+        app,
+        http=connections.Protocol,
+        log_config=None,
+        access_log=False,
+        lifespan='off',
+        ws='none',
+        limit_concurrency=_MAX_CONNECTIONS,
+        timeout_graceful_shutdown=2 * MAX_SECONDS,
+    )
+    return connections.Server(config)
+
+
 def serve(app: Any, listener: socket.socket, model: ServedModel, stop: StopOnSignal, follows: bool) -> None:
     """Serves until a signal; then answers the requests in progress.
 
@@ -58,16 +74,7 @@ def serve(app: Any, listener: socket.socket, model: ServedModel, stop: StopOnSig
     Raises:
       RunError: the server has ended by itself.
     """
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        lifespan='off',
-        ws='none',
-        limit_concurrency=_MAX_CONNECTIONS,
-        timeout_graceful_shutdown=2 * MAX_SECONDS,
-    )
-    server = uvicorn.Server(config)
+    server = make_server(app)
     # Not in the main thread, in which it would handle signals itself.
     thread = threading.Thread(target=server.run, args=([listener],), name='server', daemon=True)
     ended = threading.Event()

@@ -135,11 +135,9 @@ def _new_trials(study, make_sampler, space, num_trials, sharing):
     """Yields the first run of each new trial until the study has num_trials, or its space has no more points."""
     while True:
         with sharing.turn():
-            trials = study.get_trials(deepcopy=False)
-            begun = [trial for trial in trials if trial.state != TrialState.WAITING]
-            if len(begun) >= num_trials or not sampling.num_left(study, space):
+            if len(sampling.tried(study)) >= num_trials or not sampling.num_left(study, space):
                 return
-            study.sampler = make_sampler(len(trials))
+            study.sampler = make_sampler(len(study.get_trials(deepcopy=False)))
             trial = study.ask(space)
             sharing.claim(trial)
         yield _Started(trial, 0), 0

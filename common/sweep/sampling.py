@@ -7,7 +7,7 @@ import math
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
 from estimator_trainer.common.errors import UsageError
 
@@ -45,6 +45,11 @@ def size(space: Space) -> float:
     return math.prod(map(_num_values, space.values()))
 
 
+def tried(study: optuna.Study) -> list[FrozenTrial]:
+    """Returns the trials of a study that have begun, but for those that it has dropped."""
+    return study.get_trials(deepcopy=False, states=_TRIED)
+
+
 def num_left(study: optuna.Study, space: Space) -> float:
     """Returns the number of points of a space that no trial has taken."""
     return size(space) - len(_taken(study, space))
@@ -75,8 +80,7 @@ class _WithoutRepetition(optuna.samplers.TPESampler):
 
 def _taken(study, space):
     """Returns the keys of the points of all trials but those that the study has dropped."""
-    trials = study.get_trials(deepcopy=False, states=_TRIED)
-    return {_key(trial.params, space) for trial in trials if trial.params.keys() == space.keys()}
+    return {_key(trial.params, space) for trial in tried(study) if trial.params.keys() == space.keys()}
 
 
 def _key(point, space):

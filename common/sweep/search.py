@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import pathlib
 from typing import Any
 
 from optuna.trial import TrialState
@@ -12,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import to_json
+from estimator_trainer.common.paths import STUDY
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.sweep import forks, sampling, table
@@ -57,6 +59,7 @@ def search(
     run_dir.ensure_writable(output_dir)
     if os.path.exists(run_dir.hparams_path(output_dir)):
         raise UsageError(f'--output_dir={output_dir} is the output_dir of a run: choose another')
+    _check_study(output_dir)
     sharing = Sharing(output_dir, array_task)
     with sharing.lock() as descriptors:
         trial_runner = dataclasses.replace(trial_runner, start_trainer=starter([], descriptors, server))
@@ -78,8 +81,20 @@ def search(
     return result, table.make_table(study, trial_runner)
 
 
+def _check_study(output_dir):
+    """Raises UsageError if there are trials, but not their study: those of a new one would take their directories."""
+    root = pathlib.Path(output_dir)
+    found = sorted([*root.glob('trial-*/hparams.json'), *root.glob('trial-*/seed-*/hparams.json')])
+    path = os.path.join(output_dir, STUDY)
+    if found and not (os.path.exists(path) and os.path.getsize(path)):  # In this order, as tasks of an array begin together.
+        raise UsageError(
+            f'{found[0].parent} is of an unknown sweep, as {path} is missing or empty: restore that, '
+            'or choose another --output_dir'
+        )
+
+
 def _is_done(study, space, num_trials):
-    has_all = len(study.trials) >= num_trials or not sampling.num_left(study, space)
+    has_all = len(sampling.tried(study)) >= num_trials or not sampling.num_left(study, space)
     return has_all and not study.get_trials(states=[TrialState.RUNNING])
 
 
@@ -105,11 +120,11 @@ def _result(study, trial_runner):
     if running:
         tf.logging.info('Trials of other tasks that are still running: %d.', len(running))
     if not best and running:
-        return {'trials': len(study.trials)}
+        return {'trials': len(sampling.tried(study))}
     if not best:
-        raise RunError(f'no trial completed; the last one: {study.trials[-1].user_attrs.get(ERROR, "was pruned")}')
+        raise RunError(f'no trial completed; the last one: {sampling.tried(study)[-1].user_attrs.get(ERROR, "was pruned")}')
     found, metric = table.of_seeds(best, trial_runner), trial_runner.objective.metric
-    result = {'trials': len(study.trials), metric: to_json(found['value'])}
+    result = {'trials': len(sampling.tried(study)), metric: to_json(found['value'])}
     if 'std' in found:
         result[f'{metric}_std'] = to_json(found['std'])
     result |= {'best': trial_runner.directory(best), 'hparams_set': _best_path(trial_runner.output_dir)}
@@ -123,7 +138,7 @@ def _log_end(study, space, was_done):
     if not sampling.num_left(study, space):
         tf.logging.info('All %d points of the space are done.', sampling.size(space))
     elif was_done:
-        tf.logging.info('Nothing to do: all %d trials are complete; raise --trials to continue.', len(study.trials))
+        tf.logging.info('Nothing to do: all %d trials are complete; raise --trials to continue.', len(sampling.tried(study)))
 
 
 def _log(trial, trial_runner):

@@ -73,7 +73,7 @@ def refuse(x):
         (model(), '/v1/models/m/versions/7:predict', {'inputs': [1, 2]}, 200, {'outputs': [2.0, 4.0]}),
         (model(), '/v1/models/m/versions/6:predict', BODY, 404, "m has no version '6'; version 7 is loaded"),
         (model(), '/v1/models/n:predict', BODY, 404, "there is no model 'n'; this server has m"),
-        (model(), '/v1/models/m:rank', BODY, 405, 'POST /v1/models/m:rank: Method Not Allowed'),
+        (model(), '/v1/models/m:rank', BODY, 404, 'm:rank: Not Found: it must end with one of :predict, :classify, :regress'),
         (model(), '/v1/models/m:classify', {'examples': [{}]}, 400, 'is for tensorflow/serving/predict, and not for'),
         (model(), '/v1', BODY, 404, 'POST /v1: Not Found'),
         (model(), f'{PATH}/', BODY, 404, f'POST {PATH}/: Not Found'),
@@ -96,6 +96,14 @@ def test_a_request_has_an_answer_or_an_error_with_its_code(given, path, content,
     found = post(given, path, json.dumps(content))
     assert found[0] == code
     assert found[1] == answer if code == 200 else [*found[1]] == ['error'] and answer in found[1]['error'], found
+
+
+@pytest.mark.parametrize('path', [PATH, '/v1/models/m/versions/7:predict', '/v1/models/m:explain'])
+@pytest.mark.parametrize('method', ['GET', 'PUT'])
+def test_another_method_than_a_path_has_is_refused_with_the_one_to_use(method, path):
+    answer = TestClient(make_app(model(), Metrics())).request(method, path)
+    assert (answer.status_code, answer.headers['allow']) == (405, 'POST')
+    assert answer.json() == {'error': f'{method} {path}: Method Not Allowed: use POST'}
 
 
 def test_a_compressed_request_is_refused_by_its_header():

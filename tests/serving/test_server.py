@@ -1,17 +1,19 @@
 """The server as a process: newer checkpoints, signals, and addresses that it cannot have."""
 
+import contextlib
 import http.client
 import json
 import re
 import signal
 import socket
 import sys
+import threading
 import time
 
 import pytest
 
 from estimator_trainer.common.commands import api
-from estimator_trainer.common.serving import server
+from estimator_trainer.common.serving import connections, server
 from tests import forked
 from tests.serving.test_exported import save
 from tests.shared import refused
@@ -114,6 +116,48 @@ def test_addresses_that_a_server_cannot_have_are_named():
         assert refused(server.listen, '127.0.0.1', port).startswith(f'--port={port}: is taken by another process: give another')
     assert refused(server.listen, 'no.such.host.invalid', 0).startswith('--host=no.such.host.invalid: ')
     assert refused(server.listen, '192.0.2.1', 0).endswith('it must be an address of this machine')
+
+
+@contextlib.contextmanager
+def local_server():
+    """Yields the port of a server whose requests have no end."""
+
+    async def wait(scope, receive, send):
+        while (await receive())['type'] != 'http.disconnect':
+            pass
+
+    running = server.make_server(wait)
+    with server.listen('127.0.0.1', 0) as listener:
+        thread = threading.Thread(target=running.run, args=([listener],))
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            running.should_exit = running.force_exit = True
+            thread.join()
+
+
+def test_a_connection_without_a_complete_request_is_closed_and_others_are_not(monkeypatch):
+    monkeypatch.setattr(connections, '_TICKS', 1)
+    head = b'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n'
+    with local_server() as port, contextlib.ExitStack() as stack:
+        asking, *silent = [stack.enter_context(socket.create_connection(('127.0.0.1', port), timeout=100)) for _ in range(3)]
+        asking.sendall(head + b'Expect: 100-continue\r\n\r\n')
+        assert asking.recv(1000).startswith(b'HTTP/1.1 100 ')
+        silent[0].sendall(head)
+        assert [client.recv(1000) for client in silent] == [b'', b'']
+        asking.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            asking.recv(1000)
+
+
+def test_a_head_without_an_end_is_refused():
+    with local_server() as port, socket.create_connection(('127.0.0.1', port), timeout=100) as client:
+        client.sendall(b'GET / HTTP/1.1\r\nX: ')
+        with contextlib.suppress(ConnectionError):  # Once it is refused.
+            for _ in range(100):
+                client.sendall(b'x' * 2**18)
+            pytest.fail('25 MiB were read')
 
 
 def test_missing_packages_are_named_before_the_port_is_taken(run, trained_run, monkeypatch):

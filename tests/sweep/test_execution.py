@@ -120,6 +120,13 @@ def test_a_search_that_is_resumed_draws_what_one_without_a_stop_does(tmp_path):
     assert drawn[0] == drawn[1] and len({*drawn[0]}) == 3
 
 
+def test_a_trial_that_ended_before_its_values_were_drawn_does_not_count(tmp_path):
+    study = open_at(tmp_path)
+    study.ask()
+    (trial,) = search(study, Processes(tmp_path, 'echo 1 > values'), 1)
+    assert (trial.number, trial.value) == (1, 1)
+
+
 def test_a_trial_runs_with_each_seed_and_is_worth_their_mean(tmp_path):
     waiting = 'until [ -e ../0-2/values ]; do sleep 0.01; done; echo 2'
     script = f'case $PWD in *-0) echo 1;; *-1) {waiting};; *) echo 6;; esac > values'

@@ -211,6 +211,13 @@ def test_a_sweep_leaves_directories_of_other_runs_alone(search, run, tmp_path):
     assert not (tmp_path / 'output' / 'study.db').exists()
     trial.mkdir()
     before = hparams.rename(trial / 'hparams.json').read_bytes()
+    study = tmp_path / 'output' / 'study.db'
+    for make in (lambda: None, study.touch):
+        make()
+        code, _, err = search(RATES, '--trials=1', '--train_steps=2')
+        lost = f'{trial} is of an unknown sweep, as {study} is missing or empty: restore that, or choose another --output_dir'
+        assert code == 2 and lost in err and (trial / 'hparams.json').read_bytes() == before
+    optuna.create_study(study_name='sweep', storage=f'sqlite:///{study}')
     code, _, err = search(RATES, '--trials=1', '--train_steps=2')
     other = rf'{trial} belongs to another sweep \(learning_rate was 0.5, now it is .*\): delete it, or choose another'
     assert code == 1 and re.search(other, err) and (trial / 'hparams.json').read_bytes() == before

@@ -1,0 +1,52 @@
+"""Connections that uvicorn would keep forever: with a head of a request that has no end, or with no request."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from estimator_trainer.common.serving.app import MAX_SECONDS
+
+_MAX_HEAD = 2**20  # Bytes of a request before its body: the time to parse a header grows with the square of its length.
+_TICKS = 10 * MAX_SECONDS  # Of uvicorn, per check.
+
+
+class Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """Uvicorn's protocol, which refuses a head that is too large. That of h11 does so itself: it has not these callbacks."""
+
+    _head: int | None = None
+
+    def data_received(self, data: bytes) -> None:
+        """Counts the bytes of a head that is not complete."""
+        super().data_received(data)
+        if self._head is not None and not self.transport.is_closing():
+            self._head += len(data)
+            if self._head > _MAX_HEAD:
+                self.send_400_response(f'The head of a request may have at most {_MAX_HEAD} bytes.')
+
+    def on_message_begin(self) -> None:
+        """Begins to count."""
+        super().on_message_begin()
+        self._head = 0
+
+    def on_headers_complete(self) -> None:
+        """Ends to count."""
+        self._head = None
+        super().on_headers_complete()
+
+
+class Server(uvicorn.Server):
+    """Closes connections that have no complete request at two checks in a row, and had none between them."""
+
+    _silent: Mapping[Any, Any] = {}
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called every 0.1 seconds."""
+        if counter % _TICKS == 0:
+            found: Collection[Any] = self.server_state.connections
+            silent = {one: one.cycle for one in found if one.cycle is None or one.cycle.response_complete}
+            for connection, _ in silent.items() & self._silent.items():
+                connection.transport.close()
+            self._silent = silent
+        return await super().on_tick(counter)
