@@ -9,7 +9,7 @@ import sys
 import types
 
 import tf_estimator  # noqa: F401 - before TensorFlow
-from tf_estimator.tf1 import buckets, data, estimator, image, layers, lookup, mnist, opt, predictor
+from tf_estimator.tf1 import buckets, data, dimensions, estimator, image, layers, lookup, mnist, opt, predictor
 from tf_estimator.tf1.feature_column import sequence_input_layer
 from tf_estimator.tf1.hparam import HParams
 from tf_estimator.tf1.modules import Package
@@ -56,6 +56,16 @@ def test_hyper_parameters_keep_their_types_and_take_text_json_and_dicts():
             params.set_hparam(name, value)
     with pytest.raises(ValueError, match='reserved: rate'):
         params.add_hparam('rate', 2)
+
+
+def test_a_transposed_convolution_has_the_constant_sizes_of_its_output(monkeypatch):
+    for owner, name in ((tf.nn, 'conv2d_transpose'), (tf.Dimension, '__init__')):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    dimensions.mend()
+    with tf.Graph().as_default():
+        image, kernel = tf.placeholder(tf.float32, [None, 4, 4, 3]), tf.ones([5, 5, 2, 3])
+        for sizes, expected in (([6, 8, 8, 2], [6, 8, 8, 2]), (tf.stack([tf.shape(image)[0], 8, 8, 2]), [None, 8, 8, 2])):
+            assert tf.nn.conv2d_transpose(image, kernel, sizes, [1, 2, 2, 1]).shape.as_list() == expected
 
 
 def updated(optimizer, gradient, start, steps=2, **options):
