@@ -73,7 +73,10 @@ _TABLE = {
         'ops.ref_variable': 'RefVariable',
         'ops.variable_v1': 'VariableV1 default_variable_creator is_variable_initialized',
     },
-    'pywrap_tensorflow': {'training.py_checkpoint_reader': 'NewCheckpointReader'},
+    'pywrap_tensorflow': {
+        'client._pywrap_events_writer': 'EventsWriter',
+        'training.py_checkpoint_reader': 'NewCheckpointReader',
+    },
     'saved_model.utils_impl': {
         'framework.byte_swap_tensor': 'byte_swap_tensor_content byte_swappable',
         'saved_model.path_helpers': 'get_assets_dir get_debug_dir get_or_create_assets_dir get_or_create_debug_dir '

@@ -42,6 +42,8 @@ AS_IT_IS = [
     (HEAD + 'if tf.__version__ >= "2":\n    tf = tf.compat.v1\ntf.Session()', []),
     ('import sys\nsys.version_info[0] < 3 and unicode', []),
     (HEAD + 'def f():\n    try:\n        from tensorflow import mul\n    except Exception:\n        pass', []),
+    (HEAD + 'if "concat_v2" in dir(tf):\n    tf.concat_v2([], 0)', []),
+    (HEAD + 'try:\n    image = tf.image_summary\nexcept:\n    image = tf.summary.image', []),
     ('from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from tensorflow import mul', []),
     # What has the same name.
     (HEAD + 'class A:\n    tf = None\n    def iteritems(self):\n        self.output_types = self.iteritems()', []),
@@ -99,6 +101,7 @@ EDITS = [
     (OF_1 + 'tf.reduce_sum([1], keep=True)', 'tf.reduce_sum: needs an edit: it takes no argument keep'),
     (OF_1 + 'tf.constant(1, 2, 3, 4, 5, 6)', 'tf.constant: needs an edit: it takes 5 positional arguments at most, not 6'),
     (OF_1 + 'if FLAGS.model_version == 2:\n    tf.mul(1, 2)', 'tf.mul: needs an edit: tf.multiply'),
+    (OF_1 + 'try:\n    a = tf.mul(1, 2)\nexcept KeyError:\n    a = 2', 'tf.mul: needs an edit: tf.multiply'),
     (OF_1 + 'try:\n    tf.mul(1, 2)\nexcept Exception as error:\n    stop(error)', 'tf.mul: needs an edit: tf.multiply'),
     (
         OF_1 + 'from tensorflow.contrib.rnn.python.ops.rnn_cell import _Other',

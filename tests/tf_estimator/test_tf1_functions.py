@@ -9,7 +9,7 @@ import sys
 import types
 
 import tf_estimator  # noqa: F401 - before TensorFlow
-from tf_estimator.tf1 import buckets, data, estimator, image, layers, lookup, mnist, opt, predictor
+from tf_estimator.tf1 import buckets, data, dimensions, estimator, image, layers, lookup, mnist, opt, predictor
 from tf_estimator.tf1.feature_column import sequence_input_layer
 from tf_estimator.tf1.hparam import HParams
 from tf_estimator.tf1.modules import Package
@@ -58,6 +58,16 @@ def test_hyper_parameters_keep_their_types_and_take_text_json_and_dicts():
         params.add_hparam('rate', 2)
 
 
+def test_a_transposed_convolution_has_the_constant_sizes_of_its_output(monkeypatch):
+    for owner, name in ((tf.nn, 'conv2d_transpose'), (tf.Dimension, '__init__')):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    dimensions.mend()
+    with tf.Graph().as_default():
+        image, kernel = tf.placeholder(tf.float32, [None, 4, 4, 3]), tf.ones([5, 5, 2, 3])
+        for sizes, expected in (([6, 8, 8, 2], [6, 8, 8, 2]), (tf.stack([tf.shape(image)[0], 8, 8, 2]), [None, 8, 8, 2])):
+            assert tf.nn.conv2d_transpose(image, kernel, sizes, [1, 2, 2, 1]).shape.as_list() == expected
+
+
 def updated(optimizer, gradient, start, steps=2, **options):
     """Returns the values of a variable and its other variables after steps with this gradient."""
     with tf.Graph().as_default():
@@ -93,6 +103,15 @@ def test_optimizers_follow_their_formulas(use_resource):
     found = updated(lambda: opt.LazyAdamOptimizer(0.1), sparse, start[:, None], use_resource=use_resource)
     np.testing.assert_allclose(found['v'], [[1.0], [-2.2]], rtol=1e-4)
     assert found['v/Adam'][0] == 0 and found['v/Adam'][1] == pytest.approx(0.5 * (1 - 0.9**2))
+    found = updated(lambda: opt.AdaMaxOptimizer(0.1), sparse, start[:, None], use_resource=use_resource)
+    assert found.keys() == {'v', 'v/AdaMax', 'v/AdaMax_1', 'beta1_power'}
+    np.testing.assert_allclose(found['v'], [[1.0], [-2.2]], rtol=1e-4)
+    np.testing.assert_allclose([found['v/AdaMax'], found['v/AdaMax_1']], [[[0], [0.5 * (1 - 0.9**2)]], [[0], [0.5]]], rtol=1e-4)
+    itself = lambda: tf.identity(tf.global_variables()[0])  # noqa: E731
+    found = updated(lambda: opt.AdaMaxOptimizer(0.1), itself, start, use_resource=use_resource)
+    moved = start - 0.1 * np.sign(start)
+    moved -= 0.1 / (1 - 0.9**2) * (0.09 * start + 0.1 * moved) / (0.999 * np.abs(start))
+    np.testing.assert_allclose(found['v'], moved, rtol=1e-4)
     optimizer = lambda: opt.MovingAverageOptimizer(tf.train.GradientDescentOptimizer(1.0), 0.5)  # noqa: E731
     averaged = updated(optimizer, dense, start, use_resource=True)
     np.testing.assert_allclose(averaged['v'], start - 2 * gradient)
@@ -104,6 +123,26 @@ def test_optimizers_follow_their_formulas(use_resource):
         1,
     )
     np.testing.assert_allclose(clipped['v'], [-0.6, -0.8], rtol=1e-6)
+
+
+@pytest.mark.parametrize('use_resource', [False, True])
+@pytest.mark.parametrize('is_skipped', [False, True])
+@pytest.mark.parametrize('use_nesterov', [False, True])
+def test_a_rate_follows_the_norm_of_a_variable(use_resource, is_skipped, use_nesterov):
+    gradient, expected, momentum = np.array([0.5, 0.25]), np.array([1.0, -2.0]), np.zeros(2)
+    for _ in range(2):
+        size = np.linalg.norm(expected)
+        ratio = 1 if is_skipped else 0.001 * size / (np.linalg.norm(gradient) + 0.1 * size)
+        update = 10 * ratio * (gradient + 0.1 * expected * (not is_skipped))
+        momentum = 0.9 * momentum + update
+        expected = expected - (0.9 * momentum + update if use_nesterov else momentum)
+    options = {'weight_decay': 0.1, 'skip_list': ['v'] if is_skipped else ['bias'], 'use_nesterov': use_nesterov}
+    optimizer = lambda: opt.LARSOptimizer(10.0, **options)  # noqa: E731
+    found = updated(optimizer, lambda: tf.constant(gradient, tf.float32), [1.0, -2.0], use_resource=use_resource)
+    np.testing.assert_allclose(found['v'], expected, rtol=1e-5)
+    assert found.keys() == {'v', 'v/LARSOptimizer'}
+    found = updated(optimizer, lambda: tf.constant([0.5, 0.25]), [0.0, 0.0], 1, use_resource=use_resource)
+    np.testing.assert_allclose(found['v'], gradient * (-19 if use_nesterov else -10), rtol=1e-6)  # There is no norm.
 
 
 @pytest.mark.parametrize('use_resource', [False, True])

@@ -248,6 +248,88 @@ def test_a_cell_whose_state_meets_no_matrix_is_that_of_its_paper():
     np.testing.assert_allclose(found[1], c, rtol=1e-4, atol=1e-6)
 
 
+def test_cells_whose_units_see_only_themselves_are_those_of_their_papers():
+    w, u, bias = KERNEL[:SIZE], RANDOM.normal(size=[1, 4 * UNITS]), BIAS
+    c, h, state, expected = *np.zeros([3, BATCH, UNITS]), []
+    for x in X:
+        i, j, f, o = np.split(x @ w + np.tile(h, 4) * u + bias, 4, 1)
+        c = sigmoid(f + 0.5) * c + sigmoid(i) * np.tanh(j)
+        h = np.tanh(c) * sigmoid(o)
+        state = np.maximum(x @ w[:, :UNITS] + state * u[:, :UNITS] + bias[:UNITS], 0)
+        expected.append((h, state))
+    for k, (cell, scope, units) in enumerate(
+        (
+            (lambda: rnn.IndyLSTMCell(UNITS, 0.5), 'indy_lstm_cell', 4 * UNITS),
+            (lambda: rnn.IndRNNCell(UNITS, tf.nn.relu), 'ind_rnn_cell', UNITS),
+        )
+    ):
+        with tf.Graph().as_default():
+            outputs, state = tf.nn.dynamic_rnn(cell(), tf.constant(X), dtype=tf.float32, time_major=True)
+            values = {'kernel_w': w[:, :units], 'kernel_u': u[:, :units], 'bias': bias[:units]}
+            found = evaluate([outputs, *tf.nest.flatten(state)], **{f'rnn/{scope}/{name}': v for name, v in values.items()})
+        np.testing.assert_allclose(found[0], [step[k] for step in expected], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(found[1:], [found[0][-1]] if k else [c, h], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize('has_peepholes', [False, True])
+def test_units_open_in_phases(has_peepholes):
+    width = SIZE + UNITS + UNITS * has_peepholes
+    shapes = {
+        f'{name}/kernel': [rows, columns]
+        for name, rows, columns in (
+            ('mask_gates', width, 2 * UNITS),
+            ('new_input', SIZE + UNITS, UNITS),
+            ('output_gate', width, UNITS),
+        )
+    }
+    values = {name: RANDOM.normal(size=shape) for name, shape in shapes.items()}
+    values |= {name.replace('kernel', 'bias'): RANDOM.normal(size=value.shape[1]) for name, value in values.items()}
+    values |= {'period': np.array([2.0, 5, 10]), 'phase': np.array([0.25, 1, 0]), 'ratio_on': np.array([0.5, 0.25, 0.4])}
+    times = np.array([[[0.5], [3.0]], [[1.5], [5.0]], [[6.3], [7.0]], [[8.0], [16.0]]])
+    with tf.Graph().as_default():
+        cell = rnn.PhasedLSTMCell(UNITS, has_peepholes, leak=0.01)
+        inputs = (tf.constant(times), tf.constant(X))
+        outputs, state = tf.nn.dynamic_rnn(cell, inputs, dtype=tf.float32, time_major=True)
+        found = evaluate([outputs, *state], **{f'rnn/phased_lstm_cell/{name}': value for name, value in values.items()})
+        period, phase, ratio = (
+            tf.global_variables(f'rnn/phased_lstm_cell/{name}')[0] for name in ('period', 'phase', 'ratio_on')
+        )
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            first = session.run([period, phase, ratio])
+    assert all((0 <= first[1]) & (first[1] <= first[0]) & (1 <= first[0]) & (first[0] <= 1000)) and np.allclose(first[2], 0.1)
+    c, h = np.zeros([2, BATCH, UNITS])
+    for k, (time, x) in enumerate(zip(times, X)):
+        gate = lambda name, *inputs: np.concatenate(inputs, 1) @ values[f'{name}/kernel'] + values[f'{name}/bias']  # noqa: E731
+        i, f = np.split(sigmoid(gate('mask_gates', x, h, *[c] * has_peepholes)), 2, 1)
+        new = f * c + i * np.tanh(gate('new_input', x, h))
+        out = np.tanh(new) * sigmoid(gate('output_gate', x, h, *[new] * has_peepholes))
+        phase, ratio = (time - values['phase']) % values['period'] / values['period'], values['ratio_on']
+        is_open = np.select([phase < ratio / 2, phase < ratio], [2 * phase / ratio, 2 - 2 * phase / ratio], 0.01 * phase)
+        c, h = is_open * new + (1 - is_open) * c, is_open * out + (1 - is_open) * h
+        np.testing.assert_allclose(found[0][k], h, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found[1:], [c, h], rtol=1e-4, atol=1e-6)
+
+
+def test_the_gru_of_cudnn_resets_after_the_matrix():
+    parts = {'gates': (SIZE + UNITS, 2 * UNITS), 'candidate/input_projection': (SIZE, UNITS)}
+    parts |= {'candidate/hidden_projection': (UNITS, UNITS)}
+    values = {f'{name}/kernel': RANDOM.normal(size=shape) for name, shape in parts.items()}
+    values |= {f'{name}/bias': RANDOM.normal(size=shape[1]) for name, shape in parts.items()}
+    with tf.Graph().as_default():
+        cell = rnn.CudnnCompatibleGRUCell(UNITS)
+        outputs, _ = tf.nn.dynamic_rnn(cell, tf.constant(X), dtype=tf.float32, time_major=True)
+        scope = 'rnn/cudnn_compatible_gru_cell'
+        outputs = evaluate(outputs, **{f'{scope}/{name}': value for name, value in values.items()})
+    h = np.zeros([BATCH, UNITS])
+    for x, output in zip(X, outputs):
+        inputs = zip(parts, (np.concatenate([x, h], 1), x, h))
+        gates, new, old = (each @ values[f'{name}/kernel'] + values[f'{name}/bias'] for name, each in inputs)
+        r, u = np.split(sigmoid(gates), 2, 1)
+        h = u * h + (1 - u) * np.tanh(new + r * old)
+        np.testing.assert_allclose(output, h, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize('is_joined', [False, True])
 def test_an_lstm_of_pictures_is_one_of_pixels_and_their_neighbors(is_joined):
     x = RANDOM.normal(size=[BATCH, LENGTH, 4, 1]).astype(np.float32)

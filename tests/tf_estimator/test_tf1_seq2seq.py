@@ -440,6 +440,26 @@ def test_a_decoder_of_lists_attends_to_the_encoder_and_may_read_its_best_outputs
     np.testing.assert_allclose(state, h, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize('feeds', ['data', 'tensor', 'best'])
+def test_an_encoder_and_a_decoder_of_lists_can_share_all_variables(feeds):
+    outer = 'combined_tied_rnn_seq2seq/tied_rnn_seq2seq/output_projection_wrapper'
+    shapes = {'embedding': [6, 2], f'{outer}/kernel': [3, 6], f'{outer}/bias': [6]}
+    shapes |= {f'{outer}/basic_rnn_cell/kernel': [5, 3], f'{outer}/basic_rnn_cell/bias': [3]}
+    steps = Steps(shapes, 'embedding_tied_rnn_seq2seq')
+    with tf.Graph().as_default():
+        fed = {'data': False, 'best': True, 'tensor': tf.constant(True)}[feeds]
+        inputs = listed(SOURCE), listed(TARGET), tf.nn.rnn_cell.BasicRNNCell(3)
+        fetches = legacy_seq2seq.embedding_tied_rnn_seq2seq(*inputs, 6, 2, feed_previous=fed)
+        outputs, state = evaluate(fetches, **steps.values)
+    h, expected = np.zeros([2, 3]), []
+    for k, ids in enumerate([*SOURCE, *TARGET]):
+        ids = ids if k <= len(SOURCE) or feeds == 'data' else expected[-1].argmax(1)
+        h = np.tanh(steps.linear(f'{outer}/basic_rnn_cell', steps.values['embedding_tied_rnn_seq2seq/embedding'][ids], h))
+        expected.append(steps.linear(outer, h))
+    np.testing.assert_allclose(outputs, expected[len(SOURCE) :], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(state, h, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize('is_fed', [False, True])
 def test_buckets_share_a_model_of_several_lengths(is_fed):
     decoder = 'embedding_rnn_decoder'

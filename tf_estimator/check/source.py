@@ -15,8 +15,9 @@ from tf_estimator.check.files import parse
 import numpy as np
 
 _FALLBACKS = {'ImportError', 'ModuleNotFoundError', 'AttributeError', 'NameError'}
+_CHOICES = (ast.Assign, ast.Import, ast.ImportFrom, ast.Return)
 _VERSIONS = re.compile(
-    r'\b(__version__|VERSION|version_info|PY[23]|TYPE_CHECKING|(tf|TF|tensorflow)_?(version|VERSION))\b|\bhasattr\((tf|tensorflow)\b'
+    r'\b(__version__|VERSION|version_info|PY[23]|TYPE_CHECKING|(tf|TF|tensorflow)_?(version|VERSION))\b|\b(hasattr|dir)\((tf|tensorflow)\b'
 )
 # Methods that only objects of TensorFlow 1 have: {name: where}
 _METHODS = {
@@ -269,7 +270,7 @@ class _Finder(ast.NodeVisitor):
 
     def visit_Try(self, node):
         only_imports = all(isinstance(child, (ast.Import, ast.ImportFrom)) for child in node.body)
-        with self._guarded(only_imports or any(_catches_fallbacks(handler.type) for handler in node.handlers)):
+        with self._guarded(only_imports or any(_falls_back(node.body, handler) for handler in node.handlers)):
             for child in (*node.body, *node.handlers):
                 self.visit(child)
         for child in (*node.orelse, *node.finalbody):
@@ -313,5 +314,9 @@ def _asks_for_version(test):
     return bool(_VERSIONS.search(ast.unparse(test)))
 
 
-def _catches_fallbacks(kind):
-    return kind is not None and any(isinstance(node, ast.Name) and node.id in _FALLBACKS for node in ast.walk(kind))
+def _falls_back(body, handler):
+    """Whether a handler is for a name that is not there, or for any error, and chooses another value, name or result."""
+    names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)} if handler.type else {'Exception'}
+    return (
+        bool(names & _FALLBACKS) or 'Exception' in names and all(isinstance(each, _CHOICES) for each in (*body, *handler.body))
+    )

@@ -195,6 +195,30 @@ def embedding_rnn_seq2seq(
         return _decoded(feed_previous, lambda *how: embedding_rnn_decoder(decoder_inputs, state, cell, *sizes, *how))
 
 
+def embedding_tied_rnn_seq2seq(
+    encoder_inputs,
+    decoder_inputs,
+    cell,
+    num_symbols,
+    embedding_size,
+    num_decoder_symbols=None,
+    output_projection=None,
+    feed_previous=False,
+    dtype=None,
+    scope=None,
+):
+    """Like embedding_rnn_seq2seq, with the same embeddings and weights for encoder and decoder."""
+    with tf.variable_scope(scope or 'embedding_tied_rnn_seq2seq', dtype=dtype) as made:
+        cell = cell if output_projection is not None else OutputProjectionWrapper(cell, num_decoder_symbols or num_symbols)
+
+        def decode(*how):
+            ids, length = [*encoder_inputs, *decoder_inputs], len(encoder_inputs)
+            inputs, loop = _embedded(num_symbols, embedding_size, ids, output_projection, *how)
+            return tied_rnn_seq2seq(inputs[:length], inputs[length:], cell, loop, made.dtype)
+
+        return _decoded(feed_previous, decode)
+
+
 def embedding_attention_seq2seq(
     encoder_inputs,
     decoder_inputs,

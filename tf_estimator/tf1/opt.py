@@ -118,6 +118,97 @@ class NadamOptimizer(_Adam):
         return tf.group(scatter_add(var, indices, -rate * moments / (tf.sqrt(tf.gather(v, indices)) + epsilon)))
 
 
+class AdaMaxOptimizer(tf.train.AdamOptimizer):
+    """Adam with a decaying maximum of gradients. (D. Kingma, J. Ba: Adam, 2015.) Only rows with a sparse gradient change."""
+
+    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, use_locking=False, name='AdaMax'):
+        super().__init__(learning_rate, beta1, beta2, epsilon, use_locking, name)
+
+    def _get_beta_accumulators(self):
+        return self._get_non_slot_variable('beta1_power', tf.get_default_graph())
+
+    def _create_slots(self, var_list):
+        self._create_non_slot_variable(self._beta1, 'beta1_power', min(var_list, key=lambda variable: variable.name))
+        for variable in var_list:
+            self._zeros_slot(variable, 'm', self._name)
+            self._zeros_slot(variable, 'v', self._name)
+
+    def _apply_dense(self, grad, var, read=tf.identity, write=tf.assign, subtract=tf.assign_sub):
+        power, rate, beta1, beta2, epsilon = (
+            tf.cast(value, var.dtype.base_dtype)
+            for value in (self._get_beta_accumulators(), self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)
+        )
+        m, v = self.get_slot(var, 'm'), self.get_slot(var, 'v')
+        mean, largest = beta1 * read(m) + (1 - beta1) * grad, tf.maximum(beta2 * read(v), tf.abs(grad))
+        update = rate / (1 - power) * mean / (largest + epsilon)
+        return tf.group(write(m, mean), write(v, largest), subtract(var, update))
+
+    _resource_apply_dense = _apply_dense
+
+    def _apply_sparse(self, grad, var):
+        rows = grad.indices
+        return self._apply_dense(
+            grad.values,
+            var,
+            lambda slot: tf.gather(slot, rows),
+            lambda slot, values: tf.scatter_update(slot, rows, values),
+            lambda variable, values: tf.scatter_sub(variable, rows, values),
+        )
+
+    def _resource_apply_sparse(self, grad, var, indices):
+        return self._apply_sparse(tf.IndexedSlices(grad, indices), var)
+
+    def _finish(self, update_ops, name_scope):
+        power = self._get_beta_accumulators()
+        with tf.control_dependencies(update_ops):
+            return tf.group(power.assign(power * self._beta1_t), name=name_scope)
+
+
+class LARSOptimizer(tf.train.MomentumOptimizer):
+    """Momentum with a rate for each variable by its norm; sparse gradients have the rate itself.
+
+    (Y. You, I. Gitman, B. Ginsburg: Large Batch Training of Convolutional Networks, 2017.)
+
+    Args:
+      eeta: the norm of an update relative to that of its variable, at a rate of 1.
+      skip_list: parts of the names of variables with the rate itself and without decay.
+    """
+
+    def __init__(
+        self,
+        learning_rate,
+        momentum=0.9,
+        weight_decay=0.0001,
+        eeta=0.001,
+        epsilon=0.0,
+        name='LARSOptimizer',
+        skip_list=None,
+        use_nesterov=False,
+    ):
+        if momentum < 0 or weight_decay < 0:
+            raise ValueError(f'momentum={momentum} and weight_decay={weight_decay} should not be negative')
+        super().__init__(learning_rate, momentum, name=name, use_nesterov=use_nesterov)
+        self._weight_decay, self._eeta, self._epsilon, self._skipped = weight_decay, eeta, epsilon, skip_list or ()
+
+    def compute_lr(self, grad, var):
+        """Returns the rate of a variable, and its gradient with the decay."""
+        rate = tf.cast(self._learning_rate_tensor, grad.dtype)
+        if any(part in var.name for part in self._skipped):
+            return rate, grad
+        of_variable, of_gradient = tf.norm(var), tf.norm(grad)
+        ratio = self._eeta * of_variable / (of_gradient + self._weight_decay * of_variable + self._epsilon)
+        ratio = tf.where((of_variable > 0) & (of_gradient > 0), ratio, tf.ones_like(ratio))
+        return rate * ratio, grad + self._weight_decay * var
+
+    def _apply_dense(self, grad, var):
+        rate, grad = self.compute_lr(grad, var)
+        momentum, slot = tf.cast(self._momentum_tensor, grad.dtype), self.get_slot(var, 'momentum')
+        sum_ = slot.assign(momentum * slot + rate * grad)
+        return tf.group(var.assign_sub(momentum * sum_ + rate * grad if self._use_nesterov else sum_))
+
+    _resource_apply_dense = _apply_dense
+
+
 class MovingAverageOptimizer(tf.train.Optimizer):
     """An optimizer that also keeps moving averages of the variables.
 

@@ -341,6 +341,137 @@ class GLSTMCell(_LSTM):
         return m, LSTMStateTuple(c, m)
 
 
+class IndRNNCell(_LSTM):
+    """A cell whose units see only themselves. (S. Li et al.: Independently Recurrent Neural Network, 2018.)"""
+
+    _gates = 1
+
+    def __init__(
+        self,
+        num_units,
+        activation=None,
+        reuse=None,
+        name=None,
+        dtype=None,
+        *,
+        kernel_initializer=None,
+        bias_initializer=None,
+    ):
+        super().__init__(num_units, reuse, name, dtype)
+        self._activation = activation or tf.tanh
+        self._initializer, self._bias_initializer = kernel_initializer, bias_initializer or tf.zeros_initializer()
+
+    state_size = property(lambda self: self._num_units)
+
+    def _variables(self, input_size):
+        width = self._gates * self._num_units
+        return {
+            'kernel_w': ([input_size, width], self._initializer),
+            'kernel_u': ([1, width], tf.random_uniform_initializer(-1, 1)),
+            'bias': ([width], self._bias_initializer),
+        }
+
+    def _product(self, inputs, h):
+        made = self._made
+        return tf.matmul(inputs, made['kernel_w']) + tf.tile(h, [1, self._gates]) * made['kernel_u'] + made['bias']
+
+    def call(self, inputs, state):
+        state = self._activation(self._product(inputs, state))
+        return state, state
+
+
+class IndyLSTMCell(IndRNNCell):
+    """An LSTM whose units see only themselves. (P. Gonnet, T. Deselaers: IndyLSTMs, 2019.)"""
+
+    _gates = 4
+
+    def __init__(
+        self,
+        num_units,
+        forget_bias=1.0,
+        activation=None,
+        reuse=None,
+        kernel_initializer=None,
+        bias_initializer=None,
+        name=None,
+        dtype=None,
+    ):
+        options = {'kernel_initializer': kernel_initializer, 'bias_initializer': bias_initializer}
+        super().__init__(num_units, activation, reuse, name, dtype, **options)
+        self._forget_bias = forget_bias
+
+    state_size = _LSTM.state_size
+
+    def call(self, inputs, state):
+        c, h = state
+        i, j, f, o = tf.split(self._product(inputs, h), 4, 1)
+        c = c * tf.sigmoid(f + self._forget_bias) + tf.sigmoid(i) * self._activation(j)
+        h = self._activation(c) * tf.sigmoid(o)
+        return h, LSTMStateTuple(c, h)
+
+
+class PhasedLSTMCell(_LSTM):
+    """An LSTM whose units open in phases of periods that they learn. (D. Neil, M. Pfeiffer, S. Liu: Phased LSTM, 2016.)
+
+    Its inputs are pairs of times, [batch, 1], and features, [batch, size].
+
+    Args:
+      leak: how open a closed unit is, relative to the phase.
+      ratio_on: the part of a period for which a unit opens and closes again.
+      period_init_min, period_init_max: the least and the greatest first period.
+    """
+
+    def __init__(
+        self,
+        num_units,
+        use_peepholes=False,
+        leak=0.001,
+        ratio_on=0.1,
+        trainable_ratio_on=True,
+        period_init_min=1.0,
+        period_init_max=1000.0,
+        reuse=None,
+    ):
+        super().__init__(num_units, reuse)
+        self._has_peepholes, self._leak, self._ratio, self._is_ratio_learned = use_peepholes, leak, ratio_on, trainable_ratio_on
+        self._periods = period_init_min, period_init_max
+
+    def build(self, _):
+        self.built = True
+
+    def _phase(self, time):
+        """Returns where in its period each unit is, from 0 to 1, and the ratio_on."""
+
+        def any_period(shape, dtype=tf.float32, partition_info=None):
+            return tf.exp(tf.random_uniform(shape, *(tf.log(tf.cast(end, dtype)) for end in self._periods), dtype))
+
+        def any_phase(shape, dtype=tf.float32, partition_info=None):
+            return tf.random_uniform(shape, 0, period.initial_value, dtype)
+
+        period = tf.get_variable('period', [self._num_units], initializer=any_period)
+        phase = tf.get_variable('phase', [self._num_units], initializer=any_phase)
+        how = tf.constant_initializer(self._ratio)
+        ratio = tf.get_variable('ratio_on', [self._num_units], initializer=how, trainable=self._is_ratio_learned)
+        shifted, period = time - tf.cast(phase, time.dtype), tf.cast(period, time.dtype)
+        rest = tf.stop_gradient(tf.floormod(shifted, period) - shifted) + shifted  # Has no gradient of whole periods.
+        return tf.cast(rest / period, tf.float32), ratio
+
+    def call(self, inputs, state):
+        (time, x), (c_last, h_last), units = inputs, state, self._num_units
+        with tf.variable_scope('mask_gates'):
+            i, f = tf.split(tf.sigmoid(linear([x, h_last, *[c_last] * self._has_peepholes], 2 * units, True)), 2, 1)
+        with tf.variable_scope('new_input'):
+            c = f * c_last + i * tf.tanh(linear([x, h_last], units, True))
+        with tf.variable_scope('output_gate'):
+            h = tf.tanh(c) * tf.sigmoid(linear([x, h_last, *[c] * self._has_peepholes], units, True))
+        phase, ratio = self._phase(time)
+        rising = 2 * phase / ratio
+        is_open = tf.where(phase < ratio, 2 - rising, self._leak * phase)
+        is_open = tf.where(phase < 0.5 * ratio, rising, is_open)
+        c, h = is_open * c + (1 - is_open) * c_last, is_open * h + (1 - is_open) * h_last
+        return h, LSTMStateTuple(c, h)
+
+
 class GRUBlockCellV2(tf.nn.rnn_cell.GRUCell):
     """A GRU. (K. Cho et al.: Learning Phrase Representations using RNN Encoder-Decoder, 2014.)"""
 
@@ -359,14 +490,52 @@ class GRUBlockCell(GRUBlockCellV2):
         return super().add_weight(self._names[name], *args, **options)
 
 
+class CudnnCompatibleGRUCell(tf.nn.rnn_cell.GRUCell):
+    """The GRU of tf.contrib.cudnn_rnn on a CPU: the reset gate is after the matrix of the state."""
+
+    def __init__(self, num_units, reuse=None, kernel_initializer=None):
+        super().__init__(num_units, reuse=reuse, kernel_initializer=kernel_initializer)
+
+    def build(self, input_shape):
+        units, size = self._num_units, tf.compat.dimension_value(input_shape[1])
+        shapes = {'gates/kernel': [size + units, 2 * units], 'gates/bias': [2 * units]}
+        for kind, sizes in (('kernel', ([size], [units])), ('bias', ([], []))):
+            for part, rows in zip(('input', 'hidden'), sizes):
+                shapes[f'candidate/{part}_projection/{kind}'] = [*rows, units]
+        starts = {
+            'gates/bias': tf.ones_initializer(),
+            **{name: self._kernel_initializer for name in shapes if 'kernel' in name},
+        }
+        self._made = [
+            self.add_weight(name, shape, initializer=starts.get(name, tf.zeros_initializer())) for name, shape in shapes.items()
+        ]
+        self.built = True
+
+    def call(self, inputs, state):
+        w, b, w_new, w_old, b_new, b_old = self._made
+        reset, update = tf.split(tf.sigmoid(tf.nn.xw_plus_b(tf.concat([inputs, state], 1), w, b)), 2, 1)
+        new = tf.tanh(tf.nn.xw_plus_b(inputs, w_new, b_new) + reset * tf.nn.xw_plus_b(state, w_old, b_old))
+        state = update * state + (1 - update) * new
+        return state, state
+
+
+class Linear:
+    """A matrix, and a bias if there is one, for a tensor [batch, size], or several that are joined."""
+
+    def __init__(self, args, output_size, build_bias, bias_initializer=None, kernel_initializer=None):
+        parts = tf.nest.flatten(args)
+        shape = [sum(tf.compat.dimension_value(part.shape[1]) for part in parts), output_size]
+        self._kernel, self._bias = tf.get_variable('kernel', shape, parts[0].dtype, kernel_initializer), None
+        if build_bias:
+            self._bias = tf.get_variable('bias', shape[1:], parts[0].dtype, bias_initializer or tf.zeros_initializer())
+
+    def __call__(self, args):
+        product = tf.matmul(tf.concat(tf.nest.flatten(args), 1), self._kernel)
+        return product if self._bias is None else product + self._bias
+
+
 def linear(args, output_size, bias, bias_initializer=None, kernel_initializer=None):
-    """Returns a tensor [batch, size], or several that are joined, times a variable, with a bias if there is one."""
-    joined = tf.concat(tf.nest.flatten(args), 1)
-    shape = [tf.compat.dimension_value(joined.shape[1]), output_size]
-    product = tf.matmul(joined, tf.get_variable('kernel', shape, joined.dtype, kernel_initializer))
-    if not bias:
-        return product
-    return product + tf.get_variable('bias', shape[1:], joined.dtype, bias_initializer or tf.zeros_initializer())
+    return Linear(args, output_size, bias, bias_initializer, kernel_initializer)(args)
 
 
 def attended(values, keys, v, query):
