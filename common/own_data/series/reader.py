@@ -15,7 +15,7 @@ from estimator_trainer.common.own_data.series.timeline import Step
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
 from estimator_trainer.common.own_data.tables.blocks import Table
-from estimator_trainer.common.own_data.tables.cells import are_marked, is_missing, missing_numbers, missing_values, to_numbers
+from estimator_trainer.common.own_data.tables.cells import is_missing, missing_values, to_numbers
 from estimator_trainer.common.own_data.tables.checks import warn_of_extremes
 from estimator_trainer.common.own_data.tables.columns import Settings
 from estimator_trainer.common.own_data.tables.encoding import style_of
@@ -189,9 +189,8 @@ def _parts(table, columns, missing) -> Iterator[tuple[np.ndarray, np.ndarray, np
 
 
 def _numbers(table, column, cells, lines, missing):
-    texts, style = cells[column['name']], style_of(column, table.numbers)
-    values = to_numbers(texts, style)
-    are_missing = is_missing(texts, missing) | are_marked(values, missing_numbers(missing, style))
+    texts = cells[column['name']]
+    values, are_missing = to_numbers(texts, style_of(column, table.numbers)), is_missing(texts, missing)
     values[are_missing] = np.nan
     if column['kind'] == TARGET:
         cure = 'a target must not be missing: write it, or remove rows that are yet to come'

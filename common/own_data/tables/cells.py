@@ -1,7 +1,6 @@
 """Cells of a column, in Arrow arrays: which are missing, and the numbers and dates in them."""
 
-from collections.abc import Callable, Collection, Sequence
-import dataclasses
+from collections.abc import Callable, Collection
 import re
 from typing import Any
 
@@ -13,7 +12,6 @@ from estimator_trainer.common.own_data.tables import dates
 from estimator_trainer.common.own_data.tables.numbers import FLOAT32_MAX, Style, to_number
 from estimator_trainer.common.own_data.values import MISSING, spellings
 
-_CODE = '^[+-]?0[0-9]'
 _MAX_ZEROS = 6  # After a number, as in columns of a fixed number of decimals.
 
 
@@ -30,16 +28,14 @@ def facts(added: Collection[str]) -> list[list[str]]:
 def _written(text):
     """Returns the spellings of a missing value; of a number, unless it is a code such as 007, those of all programs."""
     found, number = [text, *spellings(text)], to_number(text)
-    if number is not None and not re.match(_CODE, text):
+    if number is not None and not re.match('[+-]?0[0-9]', text):
         found += [
             str(number),
             pa.scalar(number).cast(pa.string()).as_py(),
             *([str(int(number))] if number.is_integer() else []),
         ]
     points = [shown if '.' in shown else f'{shown}.' for shown in found if re.fullmatch(r'[+-]?[0-9]+(\.[0-9]+)?', shown)]
-    found += [point + '0' * count for point in points for count in range(1, _MAX_ZEROS + 1)]
-    decimals = [shown for shown in found if re.fullmatch(r'[+-]?[0-9]+\.[0-9]+', shown)]
-    return found + [shown.replace('.', ',') for shown in decimals if shown[-4:-3] != '.']  # -999,000 may be thousands.
+    return found + [point + '0' * count for point in points for count in range(1, _MAX_ZEROS + 1)]
 
 
 def is_missing(cells: Any, missing: Any) -> np.ndarray:
@@ -54,24 +50,12 @@ def present(cells: Any, missing: Any) -> Any:
 
 def are_numbers(missing: Any, style: Style | None = None) -> bool:
     """Whether texts of missing cells, string [n], would be numbers otherwise; if not, a number is never missing."""
-    return not np.isnan(to_numbers(missing, style)).all()
-
-
-def are_marked(values: np.ndarray, marks: Sequence[float]) -> np.ndarray:
-    """Returns which numbers, float64 [n], mark missing ones, however they are written, bool [n]; compared as float32."""
-    return np.isin(values.astype(np.float32), np.asarray(marks, np.float32))
+    return bool(missing_numbers(missing, style))
 
 
 def missing_numbers(missing: Any, style: Style | None = None) -> list[float]:
-    """Returns the numbers among the texts of missing cells, string [n]: those that mark missing ones, such as -999.
-
-    They are read as programs write them, or else in the style of a column, also without its unit. Codes such as 007 are none.
-    """
-    texts = missing.filter(pyarrow.compute.invert(pyarrow.compute.match_substring_regex(missing, _CODE)))
-    found = to_numbers(texts)
-    if style:
-        bare = dataclasses.replace(style, affixes=('', *style.affixes))
-        found = np.where(np.isnan(found), to_numbers(texts, bare), found)
+    """Returns the numbers among the texts of missing cells, string [n]: those that mark missing ones, such as -999."""
+    found = to_numbers(missing, style)
     return np.unique(found[~np.isnan(found)]).tolist()
 
 

@@ -15,15 +15,7 @@ from estimator_trainer.common.own_data.examples import serialization
 from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, IMAGE, LABEL, NUMERIC, REGRESSION, TARGET, TEXT, WEIGHT
 from estimator_trainer.common.own_data.tables import dates
 from estimator_trainer.common.own_data.tables.blocks import Block, Table
-from estimator_trainer.common.own_data.tables.cells import (
-    are_marked,
-    are_numbers,
-    is_missing,
-    missing_numbers,
-    missing_values,
-    to_days,
-    to_numbers,
-)
+from estimator_trainer.common.own_data.tables.cells import are_numbers, is_missing, missing_values, to_days, to_numbers
 from estimator_trainer.common.own_data.tables.numbers import POINT, Style
 from estimator_trainer.common.own_data.values import display, key
 from estimator_trainer.common.targets import is_multilabel
@@ -107,13 +99,12 @@ def _converter(column, facts, missing, style):
     name, kind = column['name'], column['kind']
     if _is_number(column, facts):
         may_be_missing = are_numbers(missing, style)
-        marks = missing_numbers(missing, style) if kind == NUMERIC else []
 
         def to_floats(cells):
             values = to_numbers(cells, style)
             wrong = np.isnan(values)
-            if may_be_missing or marks or wrong.any():
-                is_absent = is_missing(cells, missing) | are_marked(values, marks)
+            if may_be_missing or wrong.any():
+                is_absent = is_missing(cells, missing)
                 values[is_absent] = np.nan
                 wrong = wrong | is_absent if kind in (TARGET, WEIGHT) else wrong & ~is_absent
             return {name: values}, wrong | (values < 0) if kind == WEIGHT else wrong
