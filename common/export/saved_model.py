@@ -30,7 +30,7 @@ def refused(names: Iterable[str]) -> list[str]:
 
 def _parameter(name):
     made = re.sub(r'\W', '_', name)
-    return made if made[0].isalpha() else f'arg_{made}'
+    return made if made[:1].isalpha() else f'arg_{made}'
 
 
 class Loaded(NamedTuple):

@@ -16,12 +16,13 @@ _TURNS = (
 )
 
 
-def decode(content: tf.Tensor, num_channels: int) -> tf.Tensor:
+def decode(content: tf.Tensor, num_channels: int, is_gif_on_white: bool = True) -> tf.Tensor:
     """Decodes a JPEG, PNG, GIF or BMP file, or one of a later kind that TensorFlow knows; transparency becomes white.
 
     Args:
       content: a string scalar.
       num_channels: 1 or 3.
+      is_gif_on_white: whether this holds for GIF files; else these are black where they are transparent.
 
     Returns:
       float32 [height, width, num_channels], from 0 to 255, not turned by its EXIF orientation.
@@ -37,17 +38,18 @@ def decode(content: tf.Tensor, num_channels: int) -> tf.Tensor:
         lambda: tf.cond(
             is_plain,
             lambda: tf.cast(tf.io.decode_jpeg(content, num_channels), tf.float32),  # The op also decodes PNG files.
-            lambda: _of_channels(tf.cast(_decode_other(content), tf.float32), num_channels),
+            lambda: _of_channels(tf.cast(_decode_other(content, is_gif_on_white), tf.float32), num_channels),
         ),
     )
     return tf.ensure_shape(image, [None, None, num_channels])
 
 
-def _decode_other(content):
+def _decode_other(content, is_gif_on_white):
     """Decodes a GIF or BMP file; of a BMP file with a palette, TensorFlow returns the indices of the colors."""
     data = _bytes(content)
-    is_gif = tf.equal(tf.strings.substr(content, 0, 4), b'GIF8')
-    content = tf.cond(is_gif, lambda: _gif_on_white(content, data), lambda: content)
+    if is_gif_on_white:
+        is_gif = tf.equal(tf.strings.substr(content, 0, 4), b'GIF8')
+        content = tf.cond(is_gif, lambda: _gif_on_white(content, data), lambda: content)
     image = tf.io.decode_image(content, 3, expand_animations=False)
     is_indexed = tf.reduce_all(tf.equal(tf.gather(data, [0, 1, 28, 29]), [ord('B'), ord('M'), 8, 0]))  # 8 bits per pixel.
 

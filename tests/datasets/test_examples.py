@@ -15,6 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.own_data.examples import inference, input_files, parser, survey
+from estimator_trainer.common.own_data.examples.image_facts import AS_PICTURES
 from estimator_trainer.common.own_data.examples.records import Examples
 from estimator_trainer.common.own_data.schema import FEATURES, Schema, find_roles
 from estimator_trainer.common.own_data.texts import tokens
@@ -196,6 +197,8 @@ def test_transparent_and_turned_images_are_upright_on_white_in_records_and_raw_i
         for (features, _), of_raw, pixels in zip(parsed(facts, examples), found, expected.values()):
             np.testing.assert_allclose(features['image'], np.repeat(pixels[..., None], 3, 2) / 255, rtol=1e-6)
             np.testing.assert_allclose(of_raw, features['image'], rtol=1e-6)
+    facts['features'][0]['is_picture'] = True  # As older versions wrote, whose models had black ones.
+    assert not parsed(facts, examples[2:])[0][0]['image'].any()
     facts = describe(examples[:2], {'features': {'a': {'kind': 'image', 'channels': 4}, 'x': 'ignore'}})
     assert 'is_picture' not in facts['features'][0]
     Image.fromarray(np.full([2, 2], 100 * 256, np.uint16)).save(tmp_path / 'gray.png')
@@ -219,7 +222,8 @@ def test_opaque_images_are_decoded_only_if_they_may_be_transparent(tmp_path, mon
     ):
         decoded.clear()
         facts = infer([{'a': image} for image in images], a={'kind': 'image', 'size': 2})
-        assert facts[0].get('is_picture', False) == is_picture == ('transparent' in caplog.text)
+        assert facts[0].get('is_picture') == (AS_PICTURES if is_picture else None)
+        assert is_picture == ('transparent' in caplog.text)
         assert len(decoded) == count and 'JPEG' not in decoded
 
 
@@ -677,9 +681,9 @@ def test_vocabularies_are_limited_and_what_is_known_is_kept_for_each_state_of_th
 def test_images_that_a_saved_model_does_not_take_as_pictures_stay_so(tmp_path):
     given = {'schema': '', 'train_split': 'train', 'image_size': 0, **tokens.get_params()}
     image = feature('a', 'bytes', 'image', size=4, channels=3, is_raw=False)
-    fresh, saved = {'features': [{**image, 'is_picture': True}]}, {'features': [image]}
+    fresh, older, saved = ({'features': [{**image, **how}]} for how in ({'is_picture': AS_PICTURES}, {'is_picture': True}, {}))
     survey.describe_once(str(tmp_path), HParams(given), lambda: fresh)
-    for known in ({}, fresh, saved):
+    for known in ({}, fresh, older, saved):
         assert survey.read_metadata(str(tmp_path), HParams(given, known)) == (known or fresh)
 
 

@@ -102,6 +102,7 @@ EDITS = [
     (OF_1 + 'tf.constant(1, 2, 3, 4, 5, 6)', 'tf.constant: needs an edit: it takes 5 positional arguments at most, not 6'),
     (OF_1 + 'if FLAGS.model_version == 2:\n    tf.mul(1, 2)', 'tf.mul: needs an edit: tf.multiply'),
     (OF_1 + 'try:\n    a = tf.mul(1, 2)\nexcept KeyError:\n    a = 2', 'tf.mul: needs an edit: tf.multiply'),
+    (OF_1 + 'try:\n    a = tf.mul(1, 2)\nexcept:\n    a = 2', 'tf.mul: needs an edit: tf.multiply'),
     (OF_1 + 'try:\n    tf.mul(1, 2)\nexcept Exception as error:\n    stop(error)', 'tf.mul: needs an edit: tf.multiply'),
     (
         OF_1 + 'from tensorflow.contrib.rnn.python.ops.rnn_cell import _Other',

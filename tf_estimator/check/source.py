@@ -315,8 +315,11 @@ def _asks_for_version(test):
 
 
 def _falls_back(body, handler):
-    """Whether a handler is for a name that is not there, or for any error, and chooses another value, name or result."""
+    """Whether a handler is for a name that is not there, or for any error, and chooses another value, name or result.
+
+    For any error, nothing may be called: else what is missing would be another result.
+    """
     names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)} if handler.type else {'Exception'}
-    return (
-        bool(names & _FALLBACKS) or 'Exception' in names and all(isinstance(each, _CHOICES) for each in (*body, *handler.body))
-    )
+    chooses = all(isinstance(each, _CHOICES) for each in (*body, *handler.body))
+    calls = any(isinstance(node, ast.Call) for each in body for node in ast.walk(each))
+    return bool(names & _FALLBACKS) or 'Exception' in names and chooses and not calls

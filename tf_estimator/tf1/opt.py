@@ -188,12 +188,12 @@ class LARSOptimizer(tf.train.MomentumOptimizer):
         if momentum < 0 or weight_decay < 0:
             raise ValueError(f'momentum={momentum} and weight_decay={weight_decay} should not be negative')
         super().__init__(learning_rate, momentum, name=name, use_nesterov=use_nesterov)
-        self._weight_decay, self._eeta, self._epsilon, self._skipped = weight_decay, eeta, epsilon, skip_list or ()
+        self._weight_decay, self._eeta, self._epsilon, self._skip_list = weight_decay, eeta, epsilon, skip_list or ()
 
     def compute_lr(self, grad, var):
         """Returns the rate of a variable, and its gradient with the decay."""
         rate = tf.cast(self._learning_rate_tensor, grad.dtype)
-        if any(part in var.name for part in self._skipped):
+        if any(part in var.name for part in self._skip_list):
             return rate, grad
         of_variable, of_gradient = tf.norm(var), tf.norm(grad)
         ratio = self._eeta * of_variable / (of_gradient + self._weight_decay * of_variable + self._epsilon)

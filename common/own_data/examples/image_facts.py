@@ -13,6 +13,7 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.formats.images import orientation
 from estimator_trainer.common.own_data.examples.image_formats import BMP, DECODED, GIF, PNG, format_of, is_decoded
 
+AS_PICTURES = 2  # Of 1, or true, which older versions wrote, transparent GIF files are black.
 _COLORED = (GIF, BMP)  # TensorFlow decodes these only in color.
 _GRAY = ('1', 'L')  # Pillow's modes.
 
@@ -20,7 +21,7 @@ _GRAY = ('1', 'L')  # Pillow's modes.
 def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Returns the given or actual 'size' and 'channels' of images, and whether they are pixels, 'is_raw'.
 
-    If some are transparent, or turned by their EXIF data, 'is_picture' is true: all are taken as pictures, upright, on white.
+    If some are transparent, or turned by their EXIF data, 'is_picture' is AS_PICTURES: all are taken upright, on white.
 
     Raises:
       UsageError: the schema contradicts the images, or is required.
@@ -43,7 +44,7 @@ def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any]
         return facts
     text = '%s: some of the images %s are transparent, or turned by EXIF data: they are taken upright, on white.'
     tf.logging.warning(text, source, name)
-    return {**facts, 'is_picture': True}
+    return {**facts, 'is_picture': AS_PICTURES}
 
 
 def explain(name: str, content: bytes) -> str:

@@ -12,6 +12,7 @@ from estimator_trainer.common.formats import encoded, images
 from estimator_trainer.common.formats.encoded import PICTURE
 from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.own_data.description import Feature, facts_of_target, of_kind
+from estimator_trainer.common.own_data.examples.image_facts import AS_PICTURES
 from estimator_trainer.common.own_data.moments import standardize
 from estimator_trainer.common.own_data.schema import (
     CATEGORICAL,
@@ -85,7 +86,7 @@ def from_raw(params: HParams, raw: Mapping[str, tf.Tensor], stored: Sequence[Fea
     one = functools.partial(_features, params=params, stored=learned)
     image = only_image(learned)
     if image and not image['is_raw'] and image['channels'] in (1, 3):
-        one = functools.partial(_features, params=params, stored=[{**image, 'is_picture': True}])
+        one = functools.partial(_features, params=params, stored=[{**image, 'is_picture': AS_PICTURES}])
     with tf.Graph().as_default():  # Pictures differ in size, so they are prepared one by one.
         zeros = {name: tf.zeros(value.shape[1:], value.dtype) for name, value in example.items()}
         signature = {name: _signature(value) for name, value in one(zeros).items()}
@@ -230,7 +231,8 @@ def _image(content, feature):
         pixels = content if content.dtype == tf.uint8 else tf.reshape(tf.io.decode_raw(content, tf.uint8), shape)
         return tf.cast(pixels, tf.float32) / 255
     if feature.get('is_picture'):
-        square = images.squash(encoded.decode(content, feature['channels']), feature['size'])
+        picture = encoded.decode(content, feature['channels'], is_gif_on_white=feature['is_picture'] >= AS_PICTURES)
+        square = images.squash(picture, feature['size'])
         return encoded.turn(square, encoded.orientation(content)) / 255
     decoded = tf.io.decode_image(content, feature['channels'], expand_animations=False)
     return images.squash(tf.ensure_shape(decoded, [None, None, feature['channels']]), feature['size']) / 255

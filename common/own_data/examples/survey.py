@@ -60,11 +60,13 @@ def describe_once(directory: str, params: HParams, describe_all: Callable[[], Ma
 def read_metadata(directory: str, params: HParams) -> dict[str, Any]:
     """Returns the metadata that `describe_once` wrote with these hyper-parameters."""
     facts = records.read_facts(facts_path(directory, params))
-    # Of a model whose images are not taken as pictures, as those of older versions are not.
-    images = {image['name'] for image in of_kind(params.metadata.get('features', ()), IMAGE) if 'is_picture' not in image}
+    # A model of an older version takes its images as it learned to.
+    learned = {image['name']: image.get('is_picture') for image in of_kind(params.metadata.get('features', ()), IMAGE)}
     for feature in facts['features']:
-        if feature['name'] in images:
-            feature.pop('is_picture', None)
+        found = feature.pop('is_picture', None)
+        how = learned.get(feature['name'], found)
+        if found and how:
+            feature['is_picture'] = how
     return facts
 
 
