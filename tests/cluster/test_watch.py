@@ -2,6 +2,7 @@
 
 import itertools
 import queue
+import types
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_a_loss_is_reported_repeatedly_until_the_watch_stops(answers, monkeypatc
 def test_nobody_is_asked_while_steps_complete_and_nothing_is_lost_then(answers, monkeypatch):
     answers[:] = [LOST], 0
     now, waits = itertools.count(1000, 0.5), itertools.count()
-    monkeypatch.setattr(watch.time, 'monotonic', lambda: next(now))
+    monkeypatch.setattr(watch, 'time', types.SimpleNamespace(monotonic=lambda: next(now)))
     found = watch.Watch(MEMBERS, 1, lambda: pytest.fail('is lost'))
 
     def step(unused_seconds):  # In place of the wait for the next round.
@@ -65,7 +66,7 @@ def test_nobody_is_asked_while_steps_complete_and_nothing_is_lost_then(answers, 
 def test_an_outage_is_told_once_when_it_has_taken_a_while(answers, monkeypatch, caplog):
     answers[:] = [*[ANSWERS, UNREACHABLE] * 3, *[UNREACHABLE] * 20, ANSWERS], 0
     now = [1000.0]  # Seconds; a round takes two.
-    monkeypatch.setattr(watch.time, 'monotonic', lambda: now[0])
+    monkeypatch.setattr(watch, 'time', types.SimpleNamespace(monotonic=lambda: now[0]))
     found = watch.Watch(MEMBERS, 600, lambda: None)
     monkeypatch.setattr(found, '_addresses', ['a:1'])
     for _ in range(30):

@@ -1,6 +1,7 @@
 """Training steps in loops, equal to single steps in fewer calls; and random ops, whose state loops and restarts lose."""
 
 import functools
+import types
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_a_loop_ends_at_the_step_whose_loss_is_not_finite():
 
 def test_loops_are_as_long_as_their_time_allows(monkeypatch):
     seconds = iter(range(1000))  # Of each look at the clock: a step alone takes 1 s, and so does a loop of any length.
-    monkeypatch.setattr(multi_step.time, 'perf_counter', lambda: next(seconds))
+    monkeypatch.setattr(multi_step, 'time', types.SimpleNamespace(perf_counter=lambda: next(seconds)))
     for limit, expected in ((0.5, [1, 2, 3, 4]), (1, [1, 2, 3, 4]), (2.5, [1, 3, 5, 7]), (10, [1, 5, 13, 25])):
         monkeypatch.setattr(multi_step, 'LOOP_SECONDS', limit)
         assert visible_steps(0, 25, 0, 1000, [1000], [25])[: len(expected)] == expected
