@@ -1,6 +1,7 @@
 """Paths, local or on one of TensorFlow's remote file systems."""
 
 import os
+import pathlib
 
 from estimator_trainer.common.errors import RunError
 
@@ -31,6 +32,11 @@ def resolve(directory: str, name: str) -> str:
 def real(path: str) -> str:
     """Returns the path without symbolic links, by which two paths can be compared."""
     return os.path.normpath(path) if is_remote(path) else os.path.realpath(path)
+
+
+def trial_dirs(directory: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the output directories of a sweep's trials, and of their seeds, in the sweep's own."""
+    return [*directory.glob('trial-*'), *directory.glob('trial-*/seed-*')]
 
 
 def identify(directory: str) -> tuple[int, int] | None:

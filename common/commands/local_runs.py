@@ -4,7 +4,7 @@ import pathlib
 import re
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.paths import FOLDS, STUDY, is_remote
+from estimator_trainer.common.paths import FOLDS, STUDY, is_remote, trial_dirs
 
 
 def find_runs(pattern: str) -> list[str]:
@@ -31,7 +31,7 @@ def find_runs(pattern: str) -> list[str]:
 
 def _trials(path):
     """Returns what may be the runs of a sweep, or of folds, in a directory."""
-    trials = [*path.glob('trial-*'), *path.glob('trial-*/seed-*')] if _has(path, STUDY) else []
+    trials = trial_dirs(path) if _has(path, STUDY) else []
     return [*trials, *path.glob('fold_*')] if _has(path, FOLDS) else trials
 
 

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import to_json
-from estimator_trainer.common.paths import STUDY
+from estimator_trainer.common.paths import STUDY, trial_dirs
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.sweep import forks, sampling, table
@@ -83,13 +83,11 @@ def search(
 
 def _check_study(output_dir):
     """Raises UsageError if there are trials, but not their study: those of a new one would take their directories."""
-    root = pathlib.Path(output_dir)
-    found = sorted([*root.glob('trial-*/hparams.json'), *root.glob('trial-*/seed-*/hparams.json')])
+    found = sorted(trial for trial in trial_dirs(pathlib.Path(output_dir)) if (trial / 'hparams.json').exists())
     path = os.path.join(output_dir, STUDY)
     if found and not (os.path.exists(path) and os.path.getsize(path)):  # In this order, as tasks of an array begin together.
         raise UsageError(
-            f'{found[0].parent} is of an unknown sweep, as {path} is missing or empty: restore that, '
-            'or choose another --output_dir'
+            f'{found[0]} is of an unknown sweep, as {path} is missing or empty: restore that, or choose another --output_dir'
         )
 
 

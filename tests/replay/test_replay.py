@@ -5,6 +5,7 @@ import math
 import os
 import re
 import shutil
+import tempfile
 import types
 
 import numpy as np
@@ -70,12 +71,15 @@ def lines(result, kind):
         return [line for line in map(json.loads, file) if line['kind'] == kind]
 
 
-def test_losses_gradients_and_updates_are_those_of_numpy_and_the_run_is_only_read(trained, tmp_path):
+def test_losses_gradients_and_updates_are_those_of_numpy_and_the_run_is_only_read(trained, tmp_path, monkeypatch):
+    temporary = tmp_path / 'temporary'
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, 'tempdir', str(temporary))
     before = stamps(trained.output_dir)
     (tmp_path / 'events.out.tfevents.1.host.replay').touch()  # Of an earlier one.
     result = trained.replay('6:7', str(tmp_path))
     assert len([*tmp_path.glob('events.*')]) == 1
-    assert stamps(trained.output_dir) == before and not [*tmp_path.parent.glob('*/tmp*')]
+    assert stamps(trained.output_dir) == before and not [*temporary.iterdir()]
     assert (result['from_step'], result['first_difference'], result['largest_difference']) == (4, None, 0)
     assert result['compared_losses'] == 2  # Steps 5 and 7.
     weights = read_weights(f'{trained.output_dir}/model.ckpt-4')['w'].astype(float)
