@@ -61,17 +61,8 @@ def _decode_other(content, is_gif_on_white):
 
     if not is_gif_on_white:
         return decode_plain()
-    is_webp = tf.reduce_all(tf.equal(data[8:12], [*b'WEBP']))
     is_gif = tf.equal(tf.strings.substr(content, 0, 4), b'GIF8')
-    return tf.cond(
-        is_gif,
-        lambda: _gif_on_white(content, data),
-        lambda: tf.cond(
-            is_webp,
-            lambda: tf.cast(_on_white(tf.io.decode_image(content, 4, expand_animations=False), 3), tf.uint8),
-            decode_plain,
-        ),
-    )
+    return tf.cond(is_gif, lambda: _gif_on_white(content, data), decode_plain)
 
 
 def _gif_on_white(content, data):
@@ -85,6 +76,7 @@ def _gif_on_white(content, data):
         return tf.gather(data, tf.minimum(at, tf.size(data, out_type=tf.int64) - 1))
 
     def short(at):
+        at = tf.cast(at, tf.int64)
         return byte(at) + 256 * byte(at + 1)
 
     def table_size(packed):

@@ -6,7 +6,6 @@ import struct
 import numpy as np
 from PIL import ExifTags, Image
 import pytest
-import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.formats import encoded, images
@@ -43,19 +42,6 @@ def test_an_image_of_a_gif_file_is_on_its_canvas(session, channels, options):
         np.testing.assert_allclose(
             value, expected.reshape([*expected.shape[:2], channels]), atol=1, err_msg=f'{size} {left} {top}'
         )
-
-
-@pytest.mark.skipif(not hasattr(tf2.raw_ops, 'DecodeWebP'), reason='this TensorFlow decodes no WebP files')
-@pytest.mark.parametrize('channels', [1, 3])
-def test_webp_files_are_decoded_on_white_and_later_frames_left_out(session, channels):
-    content = tf.placeholder(tf.string, [])
-    found, clear = encoded.decode(content, channels), smooth('RGBA')
-    others = {'save_all': True, 'append_images': [smooth().transpose(0)]}
-    for image, options in ((smooth(), {}), (clear, {}), (smooth('L'), {}), (smooth(), others), (clear, others)):
-        file = save(image, 'webp', lossless=True, **options)
-        expected = np.asarray(images.normalize(images.decode(file), channels), np.float32)
-        value = session.run(found, {content: file})
-        np.testing.assert_allclose(value, expected.reshape([*expected.shape[:2], channels]), atol=1, err_msg=f'{options}')
 
 
 @pytest.mark.parametrize('channels', [1, 3])

@@ -16,7 +16,7 @@ def check(texts: tf.Tensor) -> tf.Tensor:
     Accents that only compose across others, which canonical order puts between them and their letter, are not seen.
     """
     are_wrong = tf.strings.regex_full_match(texts, f'(?s).*(?:{_pattern()}).*')
-    message = ["not in Unicode's composed form, whose bytes the model knows: unicodedata.normalize('NFC', text) makes it:"]
+    message = ['not in the composed form of Unicode, NFC, whose bytes the model knows:']
     check = tf.debugging.Assert(~tf.reduce_any(are_wrong), [*message, tf.boolean_mask(texts, are_wrong)], summarize=1)
     with tf.control_dependencies([check]):
         return tf.identity(texts)
