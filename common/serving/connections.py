@@ -23,7 +23,7 @@ class Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def __init__(self, *args: Any, **options: Any):
         super().__init__(*args, **options)
-        served = self.app
+        served: Any = self.app  # type: ignore[has-type]
 
         async def answer(scope: Any, receive: Any, send: Any) -> None:
             is_full = len(self.connections) >= MAX_CONNECTIONS or len(self.tasks) > MAX_CONNECTIONS  # This is one of them.
