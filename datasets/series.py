@@ -138,9 +138,10 @@ def take_rows(params: HParams, rows: Any) -> tuple[dict[str, np.ndarray], dict[s
     if table is None:
         return None
     fields, windows = zip(*_last(table, params))
-    for error in windows:
-        if isinstance(error, RunError):
-            raise error
+    short = [number for number, window in enumerate(windows) if isinstance(window, RunError)]
+    if short:
+        groups = listed([fields[number]['group'] for number in short if 'group' in fields[number]], 20)
+        raise RunError(f'{windows[short[0]]}{f", or leave out {groups}" if len(short) < len(windows) else ""}')
     past = np.stack([window['past'] for window in windows]).astype(np.float32)
     arrays = {name: past[:, :, i] for i, name in enumerate(names)}
     if params.metadata['cycles']:

@@ -21,7 +21,7 @@ from estimator_trainer.common.own_data.schema import FEATURES, LABEL, TEXT
 from estimator_trainer.common.own_data.split_rows import BadRows, examples_of_rows, places_of_rows, read_rows
 from estimator_trainer.common.own_data.splits import find_files
 from estimator_trainer.common.own_data.summary import of_features, to_text
-from estimator_trainer.common.own_data.texts import tokens
+from estimator_trainer.common.own_data.texts import composed, tokens
 from estimator_trainer.common.own_data.texts.labeled_lines import LabeledLines
 from estimator_trainer.common.own_data.texts.labeled_lines import split as split_line
 from estimator_trainer.common.own_data.values import MISSING, key
@@ -98,8 +98,12 @@ def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
 
 
 def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns {'text': int32 [batch, length]}, the ids of the tokens of texts, padded with 0."""
-    return parser.from_raw(params, {'text': tokens.strip(raw['text'])}, _FEATURES)
+    """Returns {'text': int32 [batch, length]}, the ids of the tokens of texts, padded with 0.
+
+    If these are bytes, a text in another form of Unicode than NFC raises InvalidArgumentError when the graph runs.
+    """
+    text = composed.check(raw['text']) if params.tokens == tokens.BYTES else raw['text']
+    return parser.from_raw(params, {'text': tokens.strip(text)}, _FEATURES)
 
 
 def input_parts(params: HParams) -> dict[str, list[dict[str, Any]]]:

@@ -45,31 +45,39 @@ def decode(content: tf.Tensor, num_channels: int, is_gif_on_white: bool = True) 
 
 
 def _decode_other(content, is_gif_on_white):
-    """Decodes a GIF or BMP file; of a BMP file with a palette, TensorFlow returns the indices of the colors."""
+    """Decodes a GIF, BMP or WebP file; of a BMP file with a palette, TensorFlow returns the indices of the colors."""
     data = _bytes(content)
-    if is_gif_on_white:
-        is_gif = tf.equal(tf.strings.substr(content, 0, 4), b'GIF8')
-        content = tf.cond(is_gif, lambda: _gif_on_white(content, data), lambda: content)
-    image = tf.io.decode_image(content, 3, expand_animations=False)
-    is_indexed = tf.reduce_all(tf.equal(tf.gather(data, [0, 1, 28, 29]), [ord('B'), ord('M'), 8, 0]))  # 8 bits per pixel.
 
-    def colored():
+    def colored(image):
         header = tf.reduce_sum(data[14:18] * [1, 1 << 8, 1 << 16, 1 << 24])
         blue = 14 + header + 4 * tf.cast(image[..., :1], tf.int64)
         places = tf.concat([blue + 2, blue + 1, blue], -1)
         return tf.gather(tf.cast(data, tf.uint8), tf.clip_by_value(places, 0, tf.size(data, out_type=tf.int64) - 1))
 
-    return tf.cond(is_indexed, colored, lambda: image)
+    def decode_plain():
+        image = tf.io.decode_image(content, 3, expand_animations=False)
+        is_indexed = tf.reduce_all(tf.equal(tf.gather(data, [0, 1, 28, 29]), [ord('B'), ord('M'), 8, 0]))  # 8 bits per pixel.
+        return tf.cond(is_indexed, lambda: colored(image), lambda: image)
+
+    if not is_gif_on_white:
+        return decode_plain()
+    is_gif = tf.equal(tf.strings.substr(content, 0, 4), b'GIF8')
+    return tf.cond(is_gif, lambda: _gif_on_white(content, data), decode_plain)
 
 
 def _gif_on_white(content, data):
-    """Returns a GIF file with white for the transparent color of its first image, which TensorFlow leaves black.
+    """Returns the first image of a GIF file, uint8 [height, width, 3], white where it is transparent, on its canvas.
 
-    See the blocks of https://www.w3.org/Graphics/GIF/spec-gif89a.txt.
+    TensorFlow leaves transparent pixels black, and the canvas out. Where the image does not cover it, this is white, or of the
+    first color, as Pillow has it. See the blocks of https://www.w3.org/Graphics/GIF/spec-gif89a.txt.
     """
 
     def byte(at):
         return tf.gather(data, tf.minimum(at, tf.size(data, out_type=tf.int64) - 1))
+
+    def short(at):
+        at = tf.cast(at, tf.int64)
+        return byte(at) + 256 * byte(at + 1)
 
     def table_size(packed):
         return tf.where(packed >= 128, 3 * tf.bitwise.left_shift(tf.constant(2, tf.int64), packed % 8), 0)
@@ -92,7 +100,13 @@ def _gif_on_white(content, data):
     def opaque():
         return replaced(replaced(content, control + 3, b'\0'), colors + 3 * byte(control + 6), b'\xff\xff\xff')
 
-    return tf.cond(is_transparent, opaque, lambda: content)
+    left, top, width, height = (short(descriptor + at) for at in (1, 3, 5, 7))
+    at_corner = replaced(tf.cond(is_transparent, opaque, lambda: content), descriptor + 1, bytes(4))
+    image = tf.io.decode_image(at_corner, 3, expand_animations=False)[:height, :width]
+    around = [[top, tf.maximum(short(8) - top - height, 0)], [left, tf.maximum(short(6) - left - width, 0)], [0, 0]]
+    is_image = tf.equal(tf.pad(tf.ones_like(image), around), 1)
+    first = tf.where(is_transparent, tf.fill([3], tf.constant(255, tf.int64)), byte(colors + tf.range(3, dtype=tf.int64)))
+    return tf.where(is_image, tf.pad(image, around), tf.broadcast_to(tf.cast(first, tf.uint8), tf.shape(is_image)))
 
 
 def _on_white(image, num_channels):

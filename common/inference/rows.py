@@ -103,12 +103,22 @@ def _columns(inputs, specs):
     if (names := _names_of(inputs)) is not None:
         by_name = {str(name): name for name in names}
         _check_names(by_name, specs, 'the table')
-        return {name: np.asarray(inputs[by_name[name]]) for name in specs}, False
+        to_array = {name: _array if spec.dtype == tf.string else np.asarray for name, spec in specs.items()}
+        return {name: to_array[name](inputs[by_name[name]]) for name in specs}, False
     if isinstance(inputs, (list, tuple)) and inputs and all(isinstance(row, Mapping) for row in inputs):
         for number, row in enumerate(inputs):
             _check_names(row, specs, f'row {number}')
         return {name: [row[name] for row in inputs] for name in specs}, False
     return _columns_of_array(inputs, specs)
+
+
+def _array(column, dtype=None):
+    """Returns a column as an array; integers, some of them missing, of which Arrow and polars make floats, as objects."""
+    array, kind = np.asarray(column, dtype), getattr(column, 'type', None) or getattr(column, 'dtype', '')
+    if 'int' in str(kind).lower() and np.asarray(column).dtype.kind == 'f':
+        to_list = getattr(column, 'to_pylist', None) or column.to_list
+        return np.array(to_list(), object)
+    return array
 
 
 def _names_of(table):
@@ -206,7 +216,7 @@ def _numbers(name, values, spec):
 
 def _items(values):
     """Returns the values of a column, [batch] or [batch, 1], as a list of Python's or NumPy's scalars."""
-    array = values if isinstance(values, np.ndarray) else np.asarray(values, object)
+    array = values if isinstance(values, np.ndarray) else _array(values, object)
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
@@ -236,6 +246,8 @@ def _number(name, value, read):
             return float(text)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         pass
+    except OverflowError:
+        raise ValueError(f'the input {name}: {show(value)} is too large for float32') from None
     raise ValueError(f'the input {name}: {show(value)} is not a number; None, NaN and "" are missing')
 
 
@@ -247,8 +259,9 @@ def _text(name, value):
         return ''
     if isinstance(value, np.datetime64):
         return str(value).replace('T', ' ')  # As Arrow writes it.
-    if isinstance(value, numbers.Real) and not isinstance(value, (bool, np.timedelta64)) and float(value).is_integer():
-        return str(int(value))  # type: ignore[call-overload]
+    if isinstance(value, numbers.Real) and not isinstance(value, (bool, np.timedelta64)):
+        if isinstance(value, numbers.Integral) or float(value).is_integer():
+            return str(int(value))  # type: ignore[call-overload]
     if isinstance(value, (numbers.Number, np.generic, datetime.date)) and not isinstance(value, np.timedelta64):
         return str(value)
     raise ValueError(f'the input {name} must be text, not {show(value)}')

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import first_line, in_one_line, show
@@ -78,6 +79,7 @@ def make_app(
       max_in_progress: requests that are complete, but not answered.
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.add_middleware(_HeadAsGet)
     predictions = _Predictions(model, max_seconds, max_in_progress)
 
     _add_errors(app)
@@ -86,6 +88,17 @@ def make_app(
         _add_verb(app, verb, model, metrics, predictions)
     _add_descriptions(app, model)
     return app
+
+
+class _HeadAsGet:
+    """Answers HEAD as GET: the server sends the head of the answer alone (RFC 9110, 9.3.2)."""
+
+    def __init__(self, app: ASGIApp):
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_head = scope.get('method') == 'HEAD'
+        await self._app({**scope, 'method': 'GET'} if is_head else scope, receive, send)
 
 
 def _add_verb(app, verb, model, metrics, predictions):
@@ -99,9 +112,9 @@ def _add_verb(app, verb, model, metrics, predictions):
             _check_model(model, name, step)
             response = _json(await predictions.answer(_VERBS[verb], request, None if step is None else int(step)))
         except _Refused as error:
-            response = _error(error.code, str(error))
+            response = error_response(error.code, str(error))
         except ClientDisconnect:
-            response = _error(499, 'the client has gone')
+            response = error_response(499, 'the client has gone')
         metrics.answered(response.status_code, time.monotonic() - start)
         return response
 
@@ -117,11 +130,11 @@ def _add_errors(app):
     async def refuse(request: Request, error: Any) -> Response:
         reason, allowed = http.HTTPStatus(error.status_code).phrase, (error.headers or {}).get('Allow')
         reason += f': use {allowed}' if allowed else ''
-        return _error(error.status_code, f'{request.method} {request.url.path}: {reason}', error.headers)
+        return error_response(error.status_code, f'{request.method} {request.url.path}: {reason}', error.headers)
 
     @app.exception_handler(_Refused)
     async def explain(request: Request, error: Any) -> Response:
-        return _error(error.code, str(error))
+        return error_response(error.code, str(error))
 
 
 def _add_pages(app, model, metrics_text):
@@ -167,7 +180,8 @@ def _json(body: bytes) -> Response:
     return Response(body, media_type='application/json')
 
 
-def _error(code: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+def error_response(code: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Returns the answer to a request that is refused."""
     return Response(rest.to_body({'error': in_one_line(reason)}), code, headers, 'application/json')
 
 

@@ -1,4 +1,4 @@
-"""Connections that uvicorn would keep forever: with a head of a request that has no end, or with no request."""
+"""Connections that uvicorn would keep forever: with a head of a request that has no end, or with no request; and its errors."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -6,16 +6,37 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from estimator_trainer.common.serving.app import MAX_SECONDS
+from estimator_trainer.common.serving.app import MAX_SECONDS, error_response
 
+MAX_CONNECTIONS = 1000
 _MAX_HEAD = 2**20  # Bytes of a request before its body: the time to parse a header grows with the square of its length.
 _TICKS = 10 * MAX_SECONDS  # Of uvicorn, per check.
 
 
 class Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """Uvicorn's protocol, which refuses a head that is too large. That of h11 does so itself: it has not these callbacks."""
+    """Uvicorn's protocol, which refuses a head that is too large. That of h11 does so itself: it has not these callbacks.
+
+    Its own errors, for what is no request of HTTP and for too many connections, are JSON, as those of the app.
+    """
 
     _head: int | None = None
+
+    def __init__(self, *args: Any, **options: Any):
+        super().__init__(*args, **options)
+        served: Any = self.app  # type: ignore[has-type]
+
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            is_full = len(self.connections) >= MAX_CONNECTIONS or len(self.tasks) > MAX_CONNECTIONS  # This is one of them.
+            await (_full() if is_full else served)(scope, receive, send)
+
+        self.app = answer
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers, and closes the connection."""
+        answer = error_response(400, msg, {'connection': 'close'})
+        head = b''.join(b'%s: %s\r\n' % header for header in answer.raw_headers)
+        self.transport.write(b'HTTP/1.1 400 Bad Request\r\n%s\r\n%s' % (head, answer.body))
+        self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         """Counts the bytes of a head that is not complete."""
@@ -34,6 +55,11 @@ class Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         """Ends to count."""
         self._head = None
         super().on_headers_complete()
+
+
+def _full():
+    reason = f'there are {MAX_CONNECTIONS} connections, the most that are served: try again later'
+    return error_response(503, reason, {'connection': 'close'})
 
 
 class Server(uvicorn.Server):

@@ -1,6 +1,7 @@
 """Requests of tf.train.Examples, to classify or to regress, and their answers, as in TensorFlow Serving's REST API."""
 
 from collections.abc import Mapping
+import math
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -10,6 +11,7 @@ from estimator_trainer.common.serving.rest import (
     Request,
     Signatures,
     came,
+    check_keys,
     constants,
     loads,
     signature_of,
@@ -17,6 +19,8 @@ from estimator_trainer.common.serving.rest import (
     to_bytes,
     to_values,
 )
+
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 def read_examples(body: bytes, signatures: Signatures, method: str) -> Request:
@@ -26,6 +30,7 @@ def read_examples(body: bytes, signatures: Signatures, method: str) -> Request:
       method: that of the signature.
     """
     content = loads(body)
+    check_keys(content, ('examples', 'context'))
     if not isinstance(content, dict) or 'examples' not in content:
         raise ValueError(f'the request must be an object with "examples", not {came(content)}')
     name = signature_of(content, signatures)
@@ -49,6 +54,8 @@ def _example(features):
             if values and all(type(item) is int for item in values):
                 feature.int64_list.value.extend(values)
             elif all(type(item) in (int, float) for item in values):
+                if large := [item for item in values if _FLOAT32_MAX < abs(item) != math.inf]:
+                    raise ValueError(f'{show(large[0])} is too large for float32')
                 feature.float_list.value.extend(values)
             else:
                 feature.bytes_list.value.extend(_content(name, item) for item in values)

@@ -14,10 +14,12 @@ from tensorflow.core.framework import types_pb2
 from estimator_trainer.common import json_text, tags
 from estimator_trainer.common.errors import describe, listed, show
 from estimator_trainer.common.inference.arrays import joined, without_padding, wrong
+from estimator_trainer.hparams.text import nearest
 
 constants = tf.saved_model.signature_constants
 _LISTED = 20  # Names in a message.
 _MAX_DEPTH = 64  # Of NumPy's arrays.
+_SIGNATURE_NAME = 'signature_name'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Request:
 def read_request(body: bytes, signatures: Signatures) -> Request:
     """Returns the examples of a request's body; raises ValueError, with what was expected and what came, if it is wrong."""
     content = loads(body)
+    check_keys(content, ('instances', 'inputs'))
     keys = [key for key in ('instances', 'inputs') if isinstance(content, dict) and key in content]
     if len(keys) != 1:
         raise ValueError(f'the request must be an object with "instances" or "inputs", not {came(content)}')
@@ -84,6 +87,18 @@ def loads(body: bytes) -> Any:
         raise ValueError(f'the request is not JSON: {error}') from None
 
 
+def check_keys(content: Any, known: Collection[str]) -> None:
+    """Raises ValueError if a key of a request seems to be a misspelt one. TensorFlow Serving ignores all that it does not know.
+
+    Args:
+      known: those that such requests have, besides the name of the signature.
+    """
+    known, found = [_SIGNATURE_NAME, *known], content if isinstance(content, dict) else {}
+    for key in found:
+        if key not in known and (meant := nearest(key, [name for name in known if name not in found])):
+            raise ValueError(f'the request has the unknown key {show(key)}{meant}')
+
+
 def came(content: Any) -> str:
     """Returns what a request is, for a message about what it should be."""
     return f'the keys {", ".join(map(show, content)) or "none"}' if isinstance(content, dict) else describe(content)
@@ -91,7 +106,8 @@ def came(content: Any) -> str:
 
 def signature_of(content: Mapping[str, Any], signatures: Signatures) -> str:
     """Returns the name of the signature that a request is for."""
-    name = content.get('signature_name') or constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+    name = content.get(_SIGNATURE_NAME)
+    name = constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY if name in (None, '') else name
     if not isinstance(name, str) or name not in signatures:
         raise ValueError(f'there is no signature {show(name)}; there are: {", ".join(signatures)}')
     return name

@@ -16,7 +16,6 @@ from estimator_trainer.common.stop import StopOnSignal
 
 _POLL_SECONDS = 0.1
 _RELOAD_SECONDS = 1
-_MAX_CONNECTIONS = 1000
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -27,7 +26,7 @@ def listen(host: str, port: int) -> socket.socket:
     """
     try:
         (family, _, _, _, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        listener = socket.create_server(address[:2], family=family, backlog=_MAX_CONNECTIONS)
+        listener = socket.create_server(address[:2], family=family, backlog=connections.MAX_CONNECTIONS)
         # For its connections: without uvloop, the body of an answer would wait 40 ms for the client to confirm the head.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
@@ -58,7 +57,6 @@ def make_server(app: Any) -> uvicorn.Server:
         access_log=False,
         lifespan='off',
         ws='none',
-        limit_concurrency=_MAX_CONNECTIONS,
         timeout_graceful_shutdown=2 * MAX_SECONDS,
     )
     return connections.Server(config)

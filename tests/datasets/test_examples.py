@@ -436,6 +436,26 @@ def test_an_example_after_the_sample_that_differs_is_named_with_a_cure(example, 
     assert failed(later, {'x': 0.0, 'label': 0, 'a': picture(), **example}, a=picture()).startswith(f'record 1000: {message}')
 
 
+def test_transparent_and_turned_images_after_the_sample_count_too(caplog):
+    tags, content = Image.Exif(), io.BytesIO()
+    tags[ExifTags.Base.Orientation] = 6
+    Image.new('L', (4, 4)).save(content, 'jpeg', exif=tags)
+    for image, is_picture in (
+        (content.getvalue(), True),
+        (picture(mode='LA', value=(7, 254)), True),
+        (picture(mode='LA', value=(7, 255)), False),
+        (picture('jpeg'), False),
+    ):
+        facts = later({'a': image, 'label': 0}, a=picture())
+        assert facts['features'][0].get('is_picture') == (AS_PICTURES if is_picture else None)
+        assert ('own: some of the images a are transparent, or turned' in caplog.text) == is_picture
+        caplog.clear()
+    assert (
+        'is_picture'
+        not in later({'a': picture(mode='LA', value=(7, 254)), 'label': 0}, split='eval', a=picture())['features'][0]
+    )
+
+
 def test_an_example_without_a_label_is_named_and_other_splits_are_checked_too():
     assert failed(later, {'x': 1.0}) == 'record 1000: has no feature label: write it, or leave out the example'
     assert later({'x': 1.0}, split='test')['task'] == 'classification'
@@ -642,6 +662,22 @@ def test_features_that_all_examples_of_other_data_lack_are_warned_of(tmp_path, c
     path = write(tmp_path / 'b.tfrecord', [{'n': [float('nan')] * 2, 'k': np.iinfo(np.int64).min, 'c': ''}])
     assert len([*input_files.read_input(str(path), HParams(tokens.get_params(), facts))]) == 1
     assert 'b.tfrecord: no example has a value of c, k, n, as the training data has: ' in caplog.text
+
+
+def test_infinite_numbers_of_files_are_warned_of_and_raw_ones_refused(tmp_path, caplog):
+    facts = describe([{'x': float(i), 'v': [1.0, float(i)], 'k': i, 'label': i % 2} for i in range(4)])
+    params, infinity = HParams(tokens.get_params(), facts), float('inf')
+    rows = [{'x': infinity, 'v': [1.0, -infinity], 'k': 1}, {'x': float('nan'), 'v': [infinity, 1.0], 'k': 1}]
+    assert len([*input_files.read_input(str(write(tmp_path / 'a.tfrecord', rows)), params)]) == 2
+    assert 'a.tfrecord: infinite numbers are taken for the mean of their feature: in examples v (2), x (1).' in caplog.text
+    caplog.clear()
+    finite = {'k': 1, 'v': [1.0, 2.0], 'x': 2.0}
+    assert len([*input_files.read_input(str(write(tmp_path / 'b.tfrecord', [finite])), params)]) == 1 and not caplog.text
+    assert prepare_raw(parser, params, {name: [value] for name, value in finite.items()})['numeric'].shape == (1, 4)
+    for wrong, named in (({'x': infinity}, 'x'), ({'v': [1.0, -infinity]}, 'v')):
+        raw = {name: [value] for name, value in {**finite, **wrong}.items()}
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f'infinite, where NaN is missing, are the inputs.*{named}'):
+            prepare_raw(parser, params, raw)
 
 
 def test_classes_are_logged_with_their_examples_and_doubtful_ones_are_warned_of(caplog):

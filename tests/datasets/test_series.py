@@ -272,8 +272,12 @@ def test_the_next_times_of_each_group_are_forecast_from_files_and_rows(prepared,
     assert series.take_rows(found.params, {'date': '2024-01-01', 'y': [1, 2, 3]}) is None
     assert series.take_rows(found.params, {'date': ['2024-01-01'], 'y': [[1, 2, 3]]}) is None
     assert series.take_rows(found.params, [{'date': '2024-01-01', 'y': [1, 2, 3]}]) is None
-    with pytest.raises(RunError, match='the rows: g b: 2 rows, but window=3'):
-        series.take_rows(found.params, frame[:2])
+    for given, message in (
+        (frame[:2], 'the rows: g b: 2 rows, but window=3 requires as many: give more of its past'),
+        (frame[30:42], 'the rows: g a: 2 rows, but window=3 requires as many: give more of its past, or leave out a'),
+    ):
+        with pytest.raises(RunError, match=f'^{message}$'):
+            series.take_rows(found.params, given)
     with pytest.raises(UsageError, match='the rows: has no column y, which a forecast requires'):
         series.take_rows(found.params, frame.select(['date', 'g']))
 

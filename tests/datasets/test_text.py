@@ -1,5 +1,6 @@
 """datasets/text.py: users' own labeled texts, and their tokens."""
 
+import functools
 import os
 import re
 import shutil
@@ -156,6 +157,16 @@ def test_a_text_of_a_program_has_the_tokens_that_it_has_in_a_file(tmp_path, prep
     assert not errors and [np.trim_zeros(one['text']).tolist() for one in features] == [
         np.trim_zeros(ids_of_one).tolist() for ids_of_one in prepare_raw(text, found.params, batch)['text']
     ]
+
+
+def test_a_graph_refuses_bytes_of_another_unicode_form_than_that_of_files(tmp_path, prepared):
+    found = prepared(write(tmp_path / 'a.txt', [('pos', 'ein Film'), ('neg', 'ein übler')] * 20), 'tokens=bytes')
+    given = ['Café 😀 İstanbul', '한국어 tiếng Việt', 'বাংলা কো', 'हिन्दी', 'a\u200bb', 'x\u0305', 'Ω']
+    assert len(prepare_raw(text, found.params, {'text': given})['text']) == len(given)
+    for one in [*map(functools.partial(unicodedata.normalize, 'NFD'), given[:2]), '\u212b', '\ufa0c', '\u0958']:
+        assert one != unicodedata.normalize('NFC', one)
+        with pytest.raises(tf.errors.InvalidArgumentError, match='not in the composed form of Unicode, NFC'):
+            prepare_raw(text, found.params, {'text': ['a', one]})
 
 
 def test_unknown_words_raise_an_alarm_for_training_other_splits_and_input(tmp_path, prepared, caplog):

@@ -1,6 +1,7 @@
 """Image files decoded in TensorFlow ops, as Pillow decodes them."""
 
 import io
+import struct
 
 import numpy as np
 from PIL import ExifTags, Image
@@ -19,6 +20,28 @@ def save(image, kind, **options):
 def smooth(mode='RGB', size=(12, 10)):
     pixels = np.random.RandomState(3).randint(0, 256, [3, 4, len(mode)], np.uint8)
     return Image.fromarray(pixels.squeeze(), mode).resize(size, Image.Resampling.BICUBIC)
+
+
+def on_canvas(gif, size, left, top):
+    """Returns a GIF file whose first image is at a place of a canvas."""
+    at = gif.index(b',' + bytes(4) + gif[6:10]) + 1  # Its place and size.
+    return gif[:6] + struct.pack('<HH', *size) + gif[10:at] + struct.pack('<HH', left, top) + gif[at + 4 :]
+
+
+@pytest.mark.parametrize('channels', [1, 3])
+@pytest.mark.parametrize('options', [{}, {'transparency': 3}])
+def test_an_image_of_a_gif_file_is_on_its_canvas(session, channels, options):
+    content = tf.placeholder(tf.string, [])
+    found, file = encoded.decode(content, channels), save(smooth().quantize(9), 'gif', **options)
+    for size, left, top in (((12, 10), 0, 0), ((20, 13), 3, 2), ((12, 10), 2, 1), ((30, 300), 0, 290), ((13, 10), 1, 0)):
+        placed = on_canvas(file, size, left, top)
+        picture = images.decode(placed)
+        assert picture.size == (max(size[0], left + 12), max(size[1], top + 10))
+        expected = np.asarray(images.normalize(picture, channels), np.float32)
+        value = session.run(found, {content: placed})
+        np.testing.assert_allclose(
+            value, expected.reshape([*expected.shape[:2], channels]), atol=1, err_msg=f'{size} {left} {top}'
+        )
 
 
 @pytest.mark.parametrize('channels', [1, 3])

@@ -7,6 +7,7 @@ import types
 
 import numpy as np
 from PIL import Image
+import pyarrow as pa
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -114,6 +115,10 @@ def test_numbers_are_written_as_a_table_has_them_and_texts_read_as_numbers():
         b'2024-01-01 10:00:00.000',
         b'2024-01-01',
     ]
+    integers = pa.array([2**53 + 1, None, 7])  # NumPy makes floats of these.
+    for inputs in (pa.table({'a': integers}), pa.record_batch({'a': integers}), {'a': integers}):
+        assert rows.make_batch(inputs, {'a': TEXT})[0]['a'].tolist() == [b'9007199254740993', b'', b'7']
+    assert rows.make_batch({'a': [10**400]}, {'a': TEXT})[0]['a'].tolist() == [b'1' + b'0' * 400]
     batch, _ = rows.make_batch({'a': [b'A', b'\xff']}, {'a': TEXT}, {'a': str.lower})
     assert batch['a'].tolist() == [b'a', '\ufffd'.encode()]
     batch, _ = rows.make_batch({'a': ['1.5', ' 2 ', '', 'nan', b'1e3', True, None, decimal.Decimal(4)]}, {'a': NUMBER})
@@ -134,6 +139,7 @@ def test_what_does_not_fit_is_named():
         ({**two, 'x': 1}, 'the inputs x, city, zip must be all columns or all of one row'),
         ({**two, 'x': [1]}, 'the inputs x, city, zip have batches of different sizes: [1, 2]'),
         ({**two, 'x': ['3,14', 1]}, 'the input x: \'3,14\' is not a number; None, NaN and "" are missing'),
+        ({**two, 'x': [10**400, 1]}, 'the input x: 1000'),
         ({**two, 'x': ['1_0', 1]}, "the input x: '1_0' is not a number"),
         ({**two, 'x': [{}, 1]}, 'the input x: {} is not a number'),
         ({**two, 'x': np.array(['2024-01-01', 'NaT'], 'datetime64[ns]')}, 'the input x: '),

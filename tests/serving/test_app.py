@@ -196,6 +196,7 @@ def test_status_metadata_health_and_metrics_are_pages_of_their_own():
         answer = client.get(path)
         assert answer.status_code == 404 and 'error' in answer.json()
     assert client.get('/healthz').text == 'ok\n'
+    assert [client.head(path).status_code for path in ('/healthz', '/v1/models/m', PATH, '/v1')] == [200, 200, 405, 404]
     assert client.post(PATH, json=BODY).status_code == 200
     metrics = client.get('/metrics')
     assert metrics.headers['content-type'].startswith('text/plain; version=0.0.4')

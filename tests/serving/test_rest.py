@@ -39,6 +39,12 @@ ROW, NO_CITY = {'age': 39, 'city': 'Rome'}, {'age': 39, 'cty': 'Rome'}
         (TABLE, {'instances': [{**ROW, 'id': 7, 'weight': 2}]}, {'age': [39], 'city': ['Rome']}),
         (TABLE, {'inputs': {'age': [1.5, 2], 'city': ['a', 'b']}}, {'age': [1.5, 2], 'city': ['a', 'b']}),
         (TABLE, {'inputs': {'age': [1], 'city': [b64(b'\xff')], 'id': 3}}, {'age': [1], 'city': [b'\xff']}),
+        (
+            TABLE,
+            {'instances': [ROW], 'parameters': {}, 'instance_id': 7},
+            {'age': [39], 'city': ['Rome']},
+        ),  # Others are ignored.
+        (TABLE, {'instances': [ROW], 'signature_name': ''}, {'age': [39], 'city': ['Rome']}),
         (TEXT, {'instances': ['good', {'b64': 'YQ=='}]}, {'text': ['good', b'a']}),
         (TEXT, {'instances': [{'text': 'good'}]}, {'text': ['good']}),
         (TEXT, {'inputs': ['good', 'bad']}, {'text': ['good', 'bad']}),
@@ -69,6 +75,9 @@ def test_nan_is_a_number_as_in_tensorflow_serving():
         (TABLE, [], 'the request must be an object with "instances" or "inputs", not a list of 0'),
         (TABLE, {'examples': []}, """with "instances" or "inputs", not the keys 'examples'"""),
         (TABLE, {'instances': [], 'inputs': {}}, """not the keys 'instances', 'inputs'"""),
+        (TABLE, {'instance': [ROW]}, "the request has the unknown key 'instance', did you mean instances?"),
+        (TABLE, {'instances': [ROW], 'signature_nam': 'x'}, "unknown key 'signature_nam', did you mean signature_name?"),
+        (TABLE, {'instances': [ROW], 'signature_name': 0}, 'there is no signature 0; there are: serving_default'),
         (TABLE, {'instances': {}}, '"instances" must be a list of examples, not a dict'),
         (TABLE, {'instances': []}, '"instances" must be a list of examples, not an empty one'),
         (

@@ -14,7 +14,10 @@ import pytest
 
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.serving import connections, server
+from estimator_trainer.common.serving.app import make_app
+from estimator_trainer.common.serving.metrics import Metrics
 from tests import forked
+from tests.serving.test_app import model
 from tests.serving.test_exported import save
 from tests.shared import refused
 
@@ -119,14 +122,14 @@ def test_addresses_that_a_server_cannot_have_are_named():
 
 
 @contextlib.contextmanager
-def local_server():
-    """Yields the port of a server whose requests have no end."""
+def local_server(app=None):
+    """Yields the port of a server of an app, by default of one whose requests have no end."""
 
     async def wait(scope, receive, send):
         while (await receive())['type'] != 'http.disconnect':
             pass
 
-    running = server.make_server(wait)
+    running = server.make_server(app or wait)
     with server.listen('127.0.0.1', 0) as listener:
         thread = threading.Thread(target=running.run, args=([listener],))
         thread.start()
@@ -158,6 +161,26 @@ def test_a_head_without_an_end_is_refused():
             for _ in range(100):
                 client.sendall(b'x' * 2**18)
             pytest.fail('25 MiB were read')
+
+
+def test_what_is_no_request_and_too_many_connections_are_refused_in_json(monkeypatch):
+    with local_server() as port, socket.create_connection(('127.0.0.1', port), timeout=100) as client:
+        client.sendall(b'GET / nonsense\r\n\r\n')
+        head, _, body = client.makefile('rb').read().partition(b'\r\n\r\n')
+        assert head.startswith(b'HTTP/1.1 400 Bad Request\r\n') and b'\r\ncontent-type: application/json' in head
+        assert json.loads(body) == {'error': 'Invalid HTTP request received.'}
+        monkeypatch.setattr(connections, 'MAX_CONNECTIONS', 1)
+        assert ask(port, 'GET', '/') == (503, {'error': 'there are 1 connections, the most that are served: try again later'})
+
+
+def test_the_answer_to_head_has_no_body():
+    with local_server(make_app(model(), Metrics())) as port:
+        connection = http.client.HTTPConnection('127.0.0.1', port, timeout=100)
+        with contextlib.closing(connection):
+            for method, body in (('HEAD', b''), ('GET', b'ok\n')):  # On one connection: a body would be the next head.
+                connection.request(method, '/healthz')
+                answer = connection.getresponse()
+                assert (answer.status, answer.headers['content-length'], answer.read()) == (200, '3', body)
 
 
 def test_missing_packages_are_named_before_the_port_is_taken(run, trained_run, monkeypatch):

@@ -16,6 +16,8 @@ from estimator_trainer.common.own_data.examples.image_formats import BMP, DECODE
 AS_PICTURES = 2  # Of 1, or true, which older versions wrote, transparent GIF files are black.
 _COLORED = (GIF, BMP)  # TensorFlow decodes these only in color.
 _GRAY = ('1', 'L')  # Pillow's modes.
+_WITH_ALPHA = (b'\x04', b'\x06')  # Color types of PNG.
+_MAX_DECODED = 1000
 
 
 def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -42,9 +44,50 @@ def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any]
     facts = {'size': size, 'channels': channels, 'is_raw': False}
     if channels == 4 or not (any(are_turned) or any(map(_is_transparent, itertools.compress(images, have_alpha)))):
         return facts
+    return {**facts, **as_pictures(name, source)}
+
+
+def as_pictures(name: str, source: str) -> dict[str, Any]:
+    """Warns that images are taken as pictures, upright and on white, and returns this as a fact about them."""
     text = '%s: some of the images %s are transparent, or turned by EXIF data: they are taken upright, on white.'
     tf.logging.warning(text, source, name)
-    return {**facts, 'is_picture': AS_PICTURES}
+    return {'is_picture': AS_PICTURES}
+
+
+def may_be_picture(feature: Mapping[str, Any]) -> bool:
+    """Whether the images of a feature are files that are not yet known to be taken as pictures, but would be."""
+    return not feature['is_raw'] and feature['channels'] != 4 and 'is_picture' not in feature
+
+
+class PictureSearch:
+    """Looks for an image that is transparent, or turned by its EXIF data, among all those of a split; found is whether one is.
+
+    Of those that may be transparent, the first ones are decoded.
+    """
+
+    def __init__(self) -> None:
+        self.found = False
+        self._num_decoded = 0
+
+    def add(self, image: bytes) -> None:
+        """Looks at an image file of a format that TensorFlow decodes."""
+        if self.found or not _is_doubtful(image):
+            return
+        try:
+            _, _, has_alpha, self.found = _open(image, '', '')
+        except RunError:  # It is named when it is parsed.
+            return
+        if has_alpha and self._num_decoded < _MAX_DECODED and not self.found:
+            self._num_decoded += 1
+            self.found = _is_transparent(image)
+
+
+def _is_doubtful(image):
+    """Whether the bytes of an image file leave it open whether it is transparent, or turned: much faster than Pillow."""
+    kind = format_of(image)
+    if kind == PNG:
+        return image[25:26] in _WITH_ALPHA or b'tRNS' in image or b'eXIf' in image
+    return kind == GIF or b'Exif\0\0' in image
 
 
 def explain(name: str, content: bytes) -> str:

@@ -9,11 +9,12 @@ from google.protobuf.message import DecodeError
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.errors import RunError, listed
 from estimator_trainer.common.formats import images
 from estimator_trainer.common.formats.class_folders import label_of
 from estimator_trainer.common.own_data.alarm import warn_of_absent, warn_of_unknown
 from estimator_trainer.common.own_data.description import Feature, of_kind
+from estimator_trainer.common.own_data.examples.image_facts import PictureSearch, may_be_picture
 from estimator_trainer.common.own_data.examples.parser import DTYPES, MISSING, only_image
 from estimator_trainer.common.own_data.examples.record_files import PATTERNS
 from estimator_trainer.common.own_data.examples.records import make_finder
@@ -24,6 +25,7 @@ from estimator_trainer.hparams.build import HParams
 
 INPUT_PATTERNS = (*PATTERNS, *(f'*{suffix}' for suffix in images.SUFFIXES))
 _CHECKED = 1000  # Texts whose words are compared with the vocabulary.
+_LISTED = 10  # Features in a message.
 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
@@ -90,19 +92,30 @@ def _read_records(path, params, kinds):
 
 
 class _Seen:
-    """The values of the categorical features of some examples, their first texts, and the features that all of them lack."""
+    """The values of the categorical features of some examples, their first texts, and the features that all of them lack.
+
+    And the numbers of examples with an infinite value of a feature, and whether images are other than those of the training.
+    """
 
     def __init__(self, features: Sequence[Feature]):
         self._categories = {feature['name']: feature['vocabulary'] for feature in of_kind(features, CATEGORICAL)}
         self._counts: dict[str, collections.Counter[str]] = {name: collections.Counter() for name in self._categories}
         self._names = [feature['name'] for feature in of_kind(features, TEXT)]
         self._texts: list[bytes] = []
+        self._floats = [feature['name'] for feature in of_kind(features, NUMERIC) if feature['stored'] == 'float']
+        self._infinite: collections.Counter[str] = collections.Counter()
+        image = only_image(features)
+        self._image = image['name'] if image and may_be_picture(image) else None  # Those of other models are not pictures.
+        self._search = PictureSearch()
         self._absent = {feature['name'] for feature in features if _is_trained(feature)}
         self._is_empty = True
 
     def add(self, example: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
         self._is_empty = False
         self._absent -= {name for name in self._absent & example.keys() if any(map(_is_present, example[name][1]))}
+        for content in example[self._image][1] if self._image else ():
+            self._search.add(content)
+        self._infinite.update(name for name in self._floats if any(map(math.isinf, example.get(name, ('', ()))[1])))
         for name, counts in self._counts.items():
             _, values = example.get(name, ('', ()))
             counts.update(value.decode(errors='replace') if isinstance(value, bytes) else str(value) for value in values)
@@ -110,8 +123,15 @@ class _Seen:
             self._texts += [value for name in self._names for value in example[name][1] if isinstance(value, bytes)]
 
     def warn(self, path: str, params: HParams) -> None:
-        """Warns of those that the model mostly does not know, and of absent features."""
+        """Warns of those that the model mostly does not know, and of absent features and infinite numbers."""
         warn_of_absent([] if self._is_empty else sorted(self._absent), path)
+        if self._infinite:
+            counts = listed([f'{name} ({count:,})' for name, count in sorted(self._infinite.items())], _LISTED)
+            tf.logging.warning('%s: infinite numbers are taken for the mean of their feature: in examples %s.', path, counts)
+        if self._search.found:
+            text = '%s: some of the images %s are transparent, or turned by EXIF data, as none of the training data: they are '
+            end = 'taken as they are stored, not upright and on white, as files of pictures are.'
+            tf.logging.warning(text + end, path, self._image)
         for name, vocabulary in self._categories.items():
             warn_of_unknown(f'values of the feature {name}', vocabulary, self._counts[name], path)
         if self._texts:

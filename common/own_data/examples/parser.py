@@ -78,9 +78,27 @@ def from_raw(params: HParams, raw: Mapping[str, tf.Tensor], stored: Sequence[Fea
     """Returns the features, as `parse` does, [batch, ...], of the inputs in `raw_specs`; NaN and '' are missing.
 
     Texts are padded with 0 to the longest. If there is only an image, its files are pictures, as of --input: upright, on white.
+    An infinite number raises InvalidArgumentError when the graph runs.
     """
     learned = _learned(stored or params.metadata['features'])
     example = {feature['name']: _as_stored(raw[feature['name']], feature) for feature in learned}
+    found = _raw_features(example, params, learned)
+    if numbers := of_kind(learned, NUMERIC):
+        with tf.control_dependencies([_check_finite(example, numbers)]):
+            found['numeric'] = tf.identity(found['numeric'])
+    return found
+
+
+def _check_finite(example, features):
+    """Returns the op that fails if one of these features, [batch, values], is infinite: in files that is no number, either."""
+    names = [feature['name'] for feature in features for _ in range(feature.get('values', 1))]
+    values = tf.concat([example[feature['name']] for feature in features], -1)
+    are_infinite = tf.reduce_any(tf.math.is_inf(values), 0)
+    text = 'infinite, where NaN is missing, are the inputs'
+    return tf.debugging.Assert(~tf.reduce_any(are_infinite), [text, tf.boolean_mask(names, are_infinite)], summarize=10)
+
+
+def _raw_features(example, params, learned):
     if not of_kind(learned, IMAGE):
         return _features(example, params, learned)
     one = functools.partial(_features, params=params, stored=learned)

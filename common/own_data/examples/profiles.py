@@ -9,11 +9,12 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, listed, show
 from estimator_trainer.common.own_data.alarm import warn_of_absent, warn_of_unknown
 from estimator_trainer.common.own_data.description import Feature, of_kind
+from estimator_trainer.common.own_data.examples.image_facts import PictureSearch, may_be_picture
 from estimator_trainer.common.own_data.examples.parser import MISSING
 from estimator_trainer.common.own_data.examples.records import Examples, batches
 from estimator_trainer.common.own_data.extremes import Numbers, warn_of_extreme
 from estimator_trainer.common.own_data.moments import Moments
-from estimator_trainer.common.own_data.schema import CATEGORICAL, LABEL, NUMERIC, TEXT
+from estimator_trainer.common.own_data.schema import CATEGORICAL, IMAGE, LABEL, NUMERIC, TEXT
 from estimator_trainer.common.own_data.texts import tokens
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
 from estimator_trainer.hparams.build import HParams
@@ -54,6 +55,7 @@ class Profile:
       features: {name: Moments, ValueCounts or WordCounts} of the numeric and categorical features and the text.
       labels: {name: LabelProfile}.
       numbers: {name: Numbers} of the numeric features; of a vector, only the sentinels, of all values together.
+      pictures: {name: PictureSearch} of the images that may turn out to be pictures.
       not_utf8: {name: the first of its values that is not UTF-8}.
       is_empty: whether it has no examples.
     """
@@ -64,9 +66,15 @@ class Profile:
         self.features |= {feature['name']: tokens.WordCounts(params) for feature in of_kind(features, TEXT)}
         self.labels = {feature['name']: LabelProfile() for feature in of_kind(features, LABEL)}
         self.numbers = {feature['name']: Numbers() for feature in of_kind(features, NUMERIC)}
+        self.pictures = {feature['name']: PictureSearch() for feature in of_kind(features, IMAGE) if may_be_picture(feature)}
         self.not_utf8: dict[str, bytes] = {}
         self.is_empty = True
         self._gathered: dict[str, list[np.ndarray]] = {name: [] for name in self.numbers}
+
+    def add_image(self, name: str, image: bytes) -> None:
+        """Looks at the content of an image file."""
+        if name in self.pictures:
+            self.pictures[name].add(image)
 
     @property
     def absent(self) -> list[str]:
@@ -136,8 +144,9 @@ def profile_split(
       RunError: an example is wrong.
     """
     counted = [feature for feature in features if feature['kind'] in (NUMERIC, CATEGORICAL, TEXT, LABEL)]
-    profile = Profile(counted, params)
-    for batch in batches(examples, split, features, known, split == examples.trained):
+    is_trained = split == examples.trained
+    profile = Profile([*counted, *(of_kind(features, IMAGE) if is_trained else ())], params)
+    for batch in batches(examples, split, features, known, is_trained, profile.add_image):
         profile.is_empty = False
         for feature in counted:
             values = batch[feature['name']]

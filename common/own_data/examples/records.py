@@ -66,7 +66,12 @@ def decode_sample(examples: Examples, names: Collection[str] | None, wanted: Col
 
 
 def batches(
-    examples: Examples, split: str, features: Sequence[Feature], known: Set[str] | None = None, is_trained: bool = True
+    examples: Examples,
+    split: str,
+    features: Sequence[Feature],
+    known: Set[str] | None = None,
+    is_trained: bool = True,
+    on_image: Callable[[str, bytes], Any] = lambda name, image: None,
 ) -> Iterator[dict[str, Any]]:
     """Yields batches {name: array or tf.SparseTensorValue} of a split's features, but for images, which are only checked.
 
@@ -76,6 +81,7 @@ def batches(
       features: those of the metadata, including those with a role.
       known: the names of all features of the training data; None if others do not matter.
       is_trained: whether a text, an image, a label and a weight are required; else they are sparse.
+      on_image: called with the name of the feature and the content of each image file.
 
     Raises:
       RunError: an example is wrong.
@@ -89,7 +95,7 @@ def batches(
         parse, number = session.make_callable(parsed, [serialized]), 0
         for batch in elements(lambda: examples.read(split).batch(_BATCH)):
             if known is not None or checked:
-                _check([record for record in batch if _is_suspect(record, known, checked)], batch, number, find_fault)
+                _check([record for record in batch if _is_suspect(record, known, checked, on_image)], batch, number, find_fault)
             try:
                 found = parse(batch)
             except tf.errors.OpError as error:  # It does not name the record.
@@ -106,7 +112,7 @@ def _spec(features, is_trained):
     return {**spec, **{feature['name']: tf.io.VarLenFeature(DTYPES[feature['stored']]) for feature in sparse}}
 
 
-def _is_suspect(record, known, checked):
+def _is_suspect(record, known, checked, on_image):
     """Whether `find_fault` may find a fault that parsing, which is much faster, does not."""
     try:
         found = tf.train.Example.FromString(record).features.feature
@@ -122,6 +128,8 @@ def _is_suspect(record, known, checked):
         values = found[feature['name']].bytes_list.value if feature['name'] in found else []
         if len(values) != 1 or not (feature['is_raw'] or is_decoded(values[0])):
             return True
+        if not feature['is_raw']:
+            on_image(feature['name'], values[0])
     return False
 
 

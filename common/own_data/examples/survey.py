@@ -11,6 +11,7 @@ from estimator_trainer.common.files import write_json
 from estimator_trainer.common.own_data import description
 from estimator_trainer.common.own_data.conversions import once
 from estimator_trainer.common.own_data.description import of_kind
+from estimator_trainer.common.own_data.examples.image_facts import as_pictures
 from estimator_trainer.common.own_data.examples.inference import describe_role, infer_features
 from estimator_trainer.common.own_data.examples.profiles import (
     MAX_DISTINCT,
@@ -40,7 +41,7 @@ from estimator_trainer.common.own_data.vocabulary import sorted_classes, union
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
-_VERSION = 2  # Of the metadata.
+_VERSION = 3  # Of the metadata.
 _MAX_INTEGER_CLASSES = 1000  # An int64 label is rarely an amount.
 _FEW = 20  # Floats that are so few whole numbers are probably classes.
 
@@ -121,6 +122,9 @@ def describe(
     features += [describe_role(sample, role, name, source, schema.task_of(name)) for name, role in by_name(roles).items()]
     trained = profile_split(examples, examples.trained, features, params, {*found} if names is None else None)
     warn_of_trained(source, trained, features)
+    for image in of_kind(features, IMAGE):
+        if image['name'] in trained.pictures and trained.pictures[image['name']].found:
+            image.update(as_pictures(image['name'], source))
     facts = _describe_values(trained, features, params)
     others = {}
     for split in examples.splits:

@@ -87,12 +87,16 @@ def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
 def from_raw(params: HParams, raw: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Returns the features of raw inputs; NaN is missing, as is what marks a missing number in files.
 
-    A time that is none, or a missing value of the target, raises InvalidArgumentError when the graph runs.
+    A time that is none, a missing value of the target, or an infinite number raises InvalidArgumentError when the graph runs.
     """
     missing, columns = missing_values(params.missing), _numbers(params)
     target, *others = (without(missing_numbers(missing, style_of(column)), raw[column['name']]) for column in columns)
     text = f'the input {columns[0]["name"]} has a missing number, which a target must not have'
-    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.math.is_finite(target)), [text])]):
+    checks = [tf.debugging.Assert(tf.reduce_all(tf.math.is_finite(target)), [text])]
+    for column, values in zip(columns[1:], others):
+        text = f'the input {column["name"]} has an infinite number; NaN is missing'
+        checks.append(tf.debugging.Assert(~tf.reduce_any(tf.math.is_inf(values)), [text]))
+    with tf.control_dependencies(checks):
         past = tf.stack([target, *others], 2)
     return make_features(params, past, _days(raw[_time(params)['name']], params) if params.metadata['cycles'] else None)
 
