@@ -2,7 +2,8 @@
 
 import copy
 
-from tf_estimator.tf1.rnn import EmbeddingWrapper, OutputProjectionWrapper, attended, linear
+from tf_estimator.tf1.rnn.dense import attended, linear
+from tf_estimator.tf1.rnn.wrappers import EmbeddingWrapper, OutputProjectionWrapper
 
 import tensorflow.compat.v1 as tf
 
