@@ -218,6 +218,20 @@ def test_block_cells_are_grus_with_the_variables_of_tensorflow_1(cell, names):
         cell()
 
 
+def test_a_partitioner_divides_the_matrix_but_not_the_bias():
+    kernel, bias = KERNEL[:, :UNITS], BIAS[:UNITS]
+    with tf.Graph().as_default(), tf.variable_scope('of', partitioner=tf.fixed_size_partitioner(2)):
+        product = rnn.linear([tf.constant(X[0]), tf.constant(X[1, :, :UNITS])], UNITS, True)
+        again = tf.get_variable('other', [4, 1])  # Others are divided as before.
+        found = evaluate(
+            product,
+            **{'of/kernel/part_0': kernel[:4], 'of/kernel/part_1': kernel[4:], 'of/bias': bias},
+            **{f'of/other/part_{i}': np.zeros([2, 1]) for i in (0, 1)},
+        )
+    assert len([*again]) == 2
+    np.testing.assert_allclose(found, np.concatenate([X[0], X[1, :, :UNITS]], 1) @ kernel + bias, rtol=1e-4, atol=1e-6)
+
+
 def test_a_cell_with_one_gate_is_that_of_its_paper():
     kernel, bias = KERNEL[:, : 2 * UNITS], BIAS[: 2 * UNITS]
     with tf.Graph().as_default():

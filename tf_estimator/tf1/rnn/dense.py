@@ -11,7 +11,9 @@ class Linear:
         shape = [sum(tf.compat.dimension_value(part.shape[1]) for part in parts), output_size]
         self._kernel, self._bias = tf.get_variable('kernel', shape, parts[0].dtype, kernel_initializer), None
         if build_bias:
-            self._bias = tf.get_variable('bias', shape[1:], parts[0].dtype, bias_initializer or tf.zeros_initializer())
+            with tf.variable_scope(tf.get_variable_scope(), auxiliary_name_scope=False) as scope:
+                scope.set_partitioner(None)  # It divides the matrix only.
+                self._bias = tf.get_variable('bias', shape[1:], parts[0].dtype, bias_initializer or tf.zeros_initializer())
 
     def __call__(self, args):
         product = tf.matmul(tf.concat(tf.nest.flatten(args), 1), self._kernel)
