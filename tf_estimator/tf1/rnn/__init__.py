@@ -5,8 +5,9 @@ from tf_estimator.tf1.rnn.bidirectional import stack_bidirectional_dynamic_rnn, 
 from tf_estimator.tf1.rnn.block import CudnnCompatibleLSTMCell, LSTMBlockCell, LSTMBlockFusedCell, TimeReversedFusedRNN
 from tf_estimator.tf1.rnn.convolutional import Conv1DLSTMCell, Conv2DLSTMCell, Conv3DLSTMCell, ConvLSTMCell
 from tf_estimator.tf1.rnn.dense import Linear, linear
+from tf_estimator.tf1.rnn.grid import GridLSTMCell
 from tf_estimator.tf1.rnn.grus import CudnnCompatibleGRUCell, GRUBlockCell, GRUBlockCellV2, SRUCell, UGRNNCell
-from tf_estimator.tf1.rnn.independent import IndRNNCell, IndyLSTMCell
+from tf_estimator.tf1.rnn.independent import IndRNNCell, IndyGRUCell, IndyLSTMCell
 from tf_estimator.tf1.rnn.lstms import CoupledInputForgetGateLSTMCell, GLSTMCell, LayerNormBasicLSTMCell, NASCell
 from tf_estimator.tf1.rnn.phased import PhasedLSTMCell
 from tf_estimator.tf1.rnn.wrappers import (
@@ -30,8 +31,10 @@ __all__ = [
     'GLSTMCell',
     'GRUBlockCell',
     'GRUBlockCellV2',
+    'GridLSTMCell',
     'HighwayWrapper',
     'IndRNNCell',
+    'IndyGRUCell',
     'IndyLSTMCell',
     'InputProjectionWrapper',
     'LSTMBlockCell',
