@@ -14,6 +14,7 @@ from tf_estimator.tf1.feature_column import sequence_input_layer
 from tf_estimator.tf1.hparam import HParams
 from tf_estimator.tf1.modules import Package
 
+from google.protobuf import text_format
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -56,6 +57,27 @@ def test_hyper_parameters_keep_their_types_and_take_text_json_and_dicts():
             params.set_hparam(name, value)
     with pytest.raises(ValueError, match='reserved: rate'):
         params.add_hparam('rate', 2)
+
+
+def test_hyper_parameters_are_saved_in_the_messages_of_tensorflow_1():
+    values = {'rate': 0.5, 'units': [8, 4], 'name': 'é', 'names': ['x', 'y'], 'is_on': True, 'rates': [0.25], 'flags': [False]}
+    message = HParams(**values, steps=-3).to_proto()
+    fields = {  # As hparam.proto of TensorFlow 1 numbers them.
+        'units': b'\x22\x04\x0a\x02\x08\x04',
+        'rate': b'\x15\x00\x00\x00\x3f',
+        'is_on': b'\x38\x01',
+        'name': b'\x1a\x02\xc3\xa9',
+        'flags': b'\x42\x03\x0a\x01\x00',
+    }
+    assert {name: message.hparam[name].SerializeToString() for name in fields} == fields
+    hparam_pb2 = Package('tensorflow.contrib.training').python.training.hparam_pb2
+    read = text_format.Merge(str(message), hparam_pb2.HParamDef())
+    for found in (HParams(read), HParams.from_proto(hparam_pb2.HParamDef.FromString(message.SerializeToString()))):
+        assert found.values() == {**values, 'steps': -3} and found.parse('steps=4').steps == 4
+    with pytest.raises(ValueError, match='mutually exclusive'):
+        HParams(message, rate=1)
+    with pytest.raises(ValueError, match="Unsupported parameter type: <class 'NoneType'> of nothing"):
+        HParams(nothing=None).to_proto()
 
 
 def test_a_transposed_convolution_has_the_constant_sizes_of_its_output(monkeypatch):
