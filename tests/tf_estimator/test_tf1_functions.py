@@ -304,6 +304,33 @@ def test_predictors_of_estimators_and_saved_models_compute_with_feeds_by_name(tm
     assert [found['x'] for found in predictions] == [1.0, 2.0]
 
 
+def test_predictors_of_the_estimators_of_tf_contrib_learn_have_their_inputs_and_outputs(tmp_path):
+    def model(features, labels, mode):
+        spec = model_fn(features, labels, mode)
+        outputs = {'head': (None, {'twice': 2 * spec.predictions['y']})}
+        return learn.ModelFnOps(mode, spec.predictions, spec.loss, spec.train_op, output_alternatives=outputs)
+
+    def inputs():
+        x = tf.placeholder(tf.float32, [None])
+        return learn.utils.input_fn_utils.InputFnOps({'x': x + 1}, None, {'given': x})
+
+    make, trained = predictor.from_contrib_estimator, learn.Estimator(model, str(tmp_path / 'model'))
+    trained.fit(input_fn=input_fn, steps=1)
+    for key in (None, 'head'):
+        ((name, values),) = make(trained, inputs, output_alternative_key=key)({'given': [1.0, 3.0]}).items()
+        assert name == 'twice' and values.tolist() == [8.0, 16.0]
+    found = make(trained, inputs, 'features_input_alternative')
+    assert [*found.feed_tensors] == ['x'] and found({'x': [3.0]})['twice'] == [12.0]
+    for keys, message in ((('other',), 'no input_alternative_key other'), ((None, 'other'), 'output_alternative_key other')):
+        with pytest.raises(ValueError, match=message):
+            make(trained, inputs, *keys)
+    regressor = learn.LinearRegressor([tf.feature_column.numeric_column('x')], str(tmp_path / 'regressor'))
+    regressor.fit(input_fn=lambda: (input_fn()[0], tf.constant([[2.0], [4.0]])), steps=1)
+    ((name, values),) = make(regressor, inputs)({'given': [0.0, 1.0]}).items()
+    expected = [*itertools.islice(regressor.predict(input_fn=lambda: input_fn()[0]), 2)]
+    assert name == 'scores' and values.tolist() == expected and expected[0] != expected[1]
+
+
 def test_an_experiment_trains_evaluates_and_exports(tmp_path):
     config = learn.RunConfig(model_dir=str(tmp_path), save_checkpoints_steps=2)
 
