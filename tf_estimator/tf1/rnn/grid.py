@@ -7,6 +7,10 @@ from tf_estimator.tf1.rnn.base import LSTM
 import tensorflow.compat.v1 as tf
 
 
+def _tuple_of(names):
+    return collections.namedtuple('GridLSTMStateTuple', names)
+
+
 class GridLSTMCell(LSTM):
     """Two LSTMs that read slices of the inputs, one over time and one over the slices.
 
@@ -47,7 +51,8 @@ class GridLSTMCell(LSTM):
         if not state_is_tuple or num_unit_shards != 1:
             raise ValueError('a GridLSTMCell needs state_is_tuple=True and no shards')
         self._counts = tuple(map(int, num_frequency_blocks))
-        self._starts, self._ends = (start_freqindex_list, end_freqindex_list) if start_freqindex_list else ([0], [None])
+        self._starts = [*(start_freqindex_list or [0])]
+        self._ends = [*end_freqindex_list] if start_freqindex_list else [None]
         if not len(self._counts) == len(self._starts) == len(self._ends):
             raise ValueError('num_frequency_blocks, start_freqindex_list and end_freqindex_list must have the same length')
         self._feature_size, self._skip, self._has_peepholes = feature_size, frequency_skip, use_peepholes
@@ -56,7 +61,7 @@ class GridLSTMCell(LSTM):
         self._ways = ('f', 'freq'), ('f', 'freq') if share_time_frequency_weights else ('t', 'time')  # In variables' names.
         places = [(slice_, block) for block, count in enumerate(self._counts) for slice_ in range(count)]
         names = [f'state_f{slice_:02d}_b{block:02d}_{part}' for slice_, block in places for part in 'cm']
-        self.state_tuple_type = collections.namedtuple('GridLSTMStateTuple', names)
+        self.state_tuple_type = _tuple_of(names)
 
     state_size = property(lambda self: self.state_tuple_type(*[self._num_units] * len(self.state_tuple_type._fields)))
     output_size = property(lambda self: 2 * self._num_units * sum(self._counts))
