@@ -14,6 +14,7 @@ from tf_estimator.tf1.feature_column import sequence_input_layer
 from tf_estimator.tf1.hparam import HParams
 from tf_estimator.tf1.modules import Package
 
+from google.protobuf import text_format
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -56,6 +57,27 @@ def test_hyper_parameters_keep_their_types_and_take_text_json_and_dicts():
             params.set_hparam(name, value)
     with pytest.raises(ValueError, match='reserved: rate'):
         params.add_hparam('rate', 2)
+
+
+def test_hyper_parameters_are_saved_in_the_messages_of_tensorflow_1():
+    values = {'rate': 0.5, 'units': [8, 4], 'name': 'é', 'names': ['x', 'y'], 'is_on': True, 'rates': [0.25], 'flags': [False]}
+    message = HParams(**values, steps=-3).to_proto()
+    fields = {  # As hparam.proto of TensorFlow 1 numbers them.
+        'units': b'\x22\x04\x0a\x02\x08\x04',
+        'rate': b'\x15\x00\x00\x00\x3f',
+        'is_on': b'\x38\x01',
+        'name': b'\x1a\x02\xc3\xa9',
+        'flags': b'\x42\x03\x0a\x01\x00',
+    }
+    assert {name: message.hparam[name].SerializeToString() for name in fields} == fields
+    hparam_pb2 = Package('tensorflow.contrib.training').python.training.hparam_pb2
+    read = text_format.Merge(str(message), hparam_pb2.HParamDef())
+    for found in (HParams(read), HParams.from_proto(hparam_pb2.HParamDef.FromString(message.SerializeToString()))):
+        assert found.values() == {**values, 'steps': -3} and found.parse('steps=4').steps == 4
+    with pytest.raises(ValueError, match='mutually exclusive'):
+        HParams(message, rate=1)
+    with pytest.raises(ValueError, match="Unsupported parameter type: <class 'NoneType'> of nothing"):
+        HParams(nothing=None).to_proto()
 
 
 def test_a_transposed_convolution_has_the_constant_sizes_of_its_output(monkeypatch):
@@ -280,6 +302,33 @@ def test_predictors_of_estimators_and_saved_models_compute_with_feeds_by_name(tm
     forwarded = estimator.forward_features(trained, 'x')
     predictions = itertools.islice(forwarded.predict(lambda: input_fn()[0]), 2)  # They never end.
     assert [found['x'] for found in predictions] == [1.0, 2.0]
+
+
+def test_predictors_of_the_estimators_of_tf_contrib_learn_have_their_inputs_and_outputs(tmp_path):
+    def model(features, labels, mode):
+        spec = model_fn(features, labels, mode)
+        outputs = {'head': (None, {'twice': 2 * spec.predictions['y']})}
+        return learn.ModelFnOps(mode, spec.predictions, spec.loss, spec.train_op, output_alternatives=outputs)
+
+    def inputs():
+        x = tf.placeholder(tf.float32, [None])
+        return learn.utils.input_fn_utils.InputFnOps({'x': x + 1}, None, {'given': x})
+
+    make, trained = predictor.from_contrib_estimator, learn.Estimator(model, str(tmp_path / 'model'))
+    trained.fit(input_fn=input_fn, steps=1)
+    for key in (None, 'head'):
+        ((name, values),) = make(trained, inputs, output_alternative_key=key)({'given': [1.0, 3.0]}).items()
+        assert name == 'twice' and values.tolist() == [8.0, 16.0]
+    found = make(trained, inputs, 'features_input_alternative')
+    assert [*found.feed_tensors] == ['x'] and found({'x': [3.0]})['twice'] == [12.0]
+    for keys, message in ((('other',), 'no input_alternative_key other'), ((None, 'other'), 'output_alternative_key other')):
+        with pytest.raises(ValueError, match=message):
+            make(trained, inputs, *keys)
+    regressor = learn.LinearRegressor([tf.feature_column.numeric_column('x')], str(tmp_path / 'regressor'))
+    regressor.fit(input_fn=lambda: (input_fn()[0], tf.constant([[2.0], [4.0]])), steps=1)
+    ((name, values),) = make(regressor, inputs)({'given': [0.0, 1.0]}).items()
+    expected = [*itertools.islice(regressor.predict(input_fn=lambda: input_fn()[0]), 2)]
+    assert name == 'scores' and values.tolist() == expected and expected[0] != expected[1]
 
 
 def test_an_experiment_trains_evaluates_and_exports(tmp_path):

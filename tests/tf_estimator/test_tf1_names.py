@@ -1,11 +1,12 @@
 """TensorFlow 1 for a program's own files, and the names of tf.contrib."""
 
+import pkgutil
 import subprocess
 import sys
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 from tf_estimator import runner
-from tf_estimator.tf1 import tables
+from tf_estimator.tf1 import rnn, tables
 from tf_estimator.tf1.modules import TensorFlow1
 
 import pytest
@@ -117,6 +118,13 @@ def test_all_names_are_listed():
     names = {'placeholder', 'Session', 'contrib', 'examples', 'python', 'VERSION', '__version__', 'compat'}
     assert names <= {*dir(found)} and names <= vars(found).keys() and vars(found)['placeholder'] is tf.placeholder
     assert {'rnn', 'slim'} <= {*dir(found.contrib)} & {*vars(found.contrib)}
+
+
+def test_the_files_of_a_source_are_no_names():
+    contrib = TensorFlow1(tf).contrib
+    files = {module.name for module in pkgutil.iter_modules(rnn.__path__)}
+    assert {'base', 'block', 'wrappers'} <= files and not files & {*contrib.rnn.__all__}
+    assert not any(hasattr(contrib.rnn, name) or hasattr(contrib.cudnn_rnn, name) for name in files)
 
 
 def test_each_source_of_tf_contrib_is_a_module_and_each_renamed_name_is_there():

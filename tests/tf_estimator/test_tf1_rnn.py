@@ -218,6 +218,20 @@ def test_block_cells_are_grus_with_the_variables_of_tensorflow_1(cell, names):
         cell()
 
 
+def test_a_partitioner_divides_the_matrix_but_not_the_bias():
+    kernel, bias = KERNEL[:, :UNITS], BIAS[:UNITS]
+    with tf.Graph().as_default(), tf.variable_scope('of', partitioner=tf.fixed_size_partitioner(2)):
+        product = rnn.linear([tf.constant(X[0]), tf.constant(X[1, :, :UNITS])], UNITS, True)
+        again = tf.get_variable('other', [4, 1])  # Others are divided as before.
+        found = evaluate(
+            product,
+            **{'of/kernel/part_0': kernel[:4], 'of/kernel/part_1': kernel[4:], 'of/bias': bias},
+            **{f'of/other/part_{i}': np.zeros([2, 1]) for i in (0, 1)},
+        )
+    assert len([*again]) == 2
+    np.testing.assert_allclose(found, np.concatenate([X[0], X[1, :, :UNITS]], 1) @ kernel + bias, rtol=1e-4, atol=1e-6)
+
+
 def test_a_cell_with_one_gate_is_that_of_its_paper():
     kernel, bias = KERNEL[:, : 2 * UNITS], BIAS[: 2 * UNITS]
     with tf.Graph().as_default():
@@ -269,6 +283,108 @@ def test_cells_whose_units_see_only_themselves_are_those_of_their_papers():
             found = evaluate([outputs, *tf.nest.flatten(state)], **{f'rnn/{scope}/{name}': v for name, v in values.items()})
         np.testing.assert_allclose(found[0], [step[k] for step in expected], rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(found[1:], [found[0][-1]] if k else [c, h], rtol=1e-4, atol=1e-6)
+
+
+def test_a_gru_whose_units_see_only_themselves():
+    w, u = KERNEL[:SIZE], RANDOM.normal(size=[1, 3 * UNITS]).astype(np.float32)
+    gates, new = slice(2 * UNITS), slice(2 * UNITS, 3 * UNITS)
+    values = {'gates/kernel_w': w[:, gates], 'gates/kernel_u': u[:, gates], 'gates/bias': BIAS[gates]}
+    values |= {'candidate/kernel': w[:, new], 'candidate/kernel_u': u[:, new], 'candidate/bias': BIAS[new]}
+    with tf.Graph().as_default():
+        cell = rnn.IndyGRUCell(UNITS, tf.sin)
+        outputs, state = tf.nn.dynamic_rnn(cell, tf.constant(X), dtype=tf.float32, time_major=True)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            starts = {variable.op.name[-8:]: session.run(variable) for variable in tf.global_variables()}
+        found = evaluate([outputs, state], **{f'rnn/indy_gru_cell/{name}': value for name, value in values.items()})
+    assert starts['tes/bias'].tolist() == [1] * 2 * UNITS and starts['ate/bias'].tolist() == [0] * UNITS
+    assert np.abs(starts['kernel_u']).max() <= 1
+    h = np.zeros([BATCH, UNITS])
+    for x, output in zip(X, found[0]):
+        r, z = np.split(sigmoid(x @ w[:, gates] + np.tile(h, 2) * u[:, gates] + BIAS[gates]), 2, 1)
+        h = z * h + (1 - z) * np.sin(x @ w[:, new] + r * h * u[:, new] + BIAS[new])
+        np.testing.assert_allclose(output, h, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found[1], h, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize('is_shared', [False, True])
+@pytest.mark.parametrize('is_coupled', [False, True])
+@pytest.mark.parametrize('has_peepholes', [False, True])
+def test_a_grid_reads_slices_over_time_and_over_frequencies(is_shared, is_coupled, has_peepholes):
+    blocks, feature_size, skip, clip = [(0, 4, 2), (3, 5, 1)], 2, 2, 0.5  # First and last column, number of slices.
+    gates, ways = 'ijo' if is_coupled else 'ijfo', ['freq'] if is_shared else ['freq', 'time']
+    shapes = {}
+    for b in range(len(blocks)):
+        for way in ways:
+            shapes[f'W_{way[0]}_{b}_0'] = [feature_size + 2 * UNITS, len(gates) * UNITS]
+            shapes[f'B_{way[0]}_{b}'] = [len(gates) * UNITS]
+        for name in [f'W_{gate.upper()}_diag_{way}' for way in ways for gate in 'fio' if gate in gates] * has_peepholes:
+            shapes |= {f'{name}{of}_{b}': [UNITS] for of in 'ft'}
+    values = {name: RANDOM.normal(size=shape) for name, shape in shapes.items()}
+    starts, ends, counts = zip(*blocks)
+    with tf.Graph().as_default():
+        options = dict(start_freqindex_list=starts, end_freqindex_list=ends, couple_input_forget_gates=is_coupled)
+        cell = rnn.GridLSTMCell(
+            UNITS,
+            has_peepholes,
+            is_shared,
+            clip,
+            feature_size=feature_size,
+            frequency_skip=skip,
+            num_frequency_blocks=counts,
+            **options,
+        )
+        outputs, state = tf.nn.dynamic_rnn(cell, tf.constant(X), dtype=tf.float32, time_major=True)
+        assert [variable.op.name.rpartition('/')[2] for variable in tf.global_variables()] == [*shapes]
+        found = evaluate([outputs, *state], **{f'rnn/grid_lstm_cell/{name}': value for name, value in values.items()})
+    assert state._fields[2:4] == ('state_f01_b00_c', 'state_f01_b00_m') and cell.output_size == 6 * UNITS
+
+    def step(b, x, c_old, m_freq, m_time):
+        """Returns c and m of both ways, each [2, batch, units]."""
+        of = ways * 2 if is_shared else ways
+
+        def seen(gate, way, c):
+            names = [f'W_{gate.upper()}_diag_{way}{name}_{b}' for name in 'ft'] * has_peepholes
+            return sum(values[name] * part for name, part in zip(names, c))
+
+        new, opened = [], []
+        for way, c in zip(of, c_old):
+            product = np.concatenate([x, m_time, m_freq], 1) @ values[f'W_{way[0]}_{b}_0'] + values[f'B_{way[0]}_{b}']
+            gate = dict(zip(gates, np.split(product, len(gates), 1)))
+            i = sigmoid(gate['i'] + seen('i', way, c_old))
+            f = 1 - i if is_coupled else sigmoid(gate['f'] + 1 + seen('f', way, c_old))
+            new.append((f * c + i * np.tanh(gate['j'])).clip(-clip, clip))
+            opened.append(gate['o'])
+        return new, [sigmoid(o + seen('o', way, new)) * np.tanh(c) for way, o, c in zip(of, opened, new)]
+
+    kept = {(b, k): np.zeros([2, BATCH, UNITS]) for b, count in enumerate(counts) for k in range(count)}
+    for x, output in zip(X, found[0]):
+        expected = []
+        for b, (start, _, count) in enumerate(blocks):
+            c_freq, m_freq = np.zeros([2, BATCH, UNITS])
+            for k in range(count):
+                c_time, m_time = kept[b, k]
+                part = x[:, start + k * skip :][:, :feature_size]
+                (c_freq, c_time), (m_freq, m_time) = step(b, part, (c_freq, c_time), m_freq, m_time)
+                kept[b, k] = c_time, m_time
+                expected += [m_time, m_freq]
+        np.testing.assert_allclose(output, np.concatenate(expected, 1), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found[1:], [part for both in kept.values() for part in both], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    'options, message',
+    [
+        ({}, 'Must specify num_frequency_blocks'),
+        ({'num_frequency_blocks': [2], 'state_is_tuple': False}, 'needs state_is_tuple=True and no shards'),
+        ({'num_frequency_blocks': [2, 1]}, 'must have the same length'),
+        ({'num_frequency_blocks': [2]}, 'needs feature_size and frequency_skip'),
+        ({'num_frequency_blocks': [2], 'feature_size': 2, 'frequency_skip': 1}, 'requires 4 but gets 2'),
+    ],
+)
+def test_slices_that_a_grid_lacks_are_named(options, message):
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=message):
+        tf.nn.dynamic_rnn(rnn.GridLSTMCell(UNITS, **options), tf.constant(X), dtype=tf.float32)
 
 
 @pytest.mark.parametrize('has_peepholes', [False, True])

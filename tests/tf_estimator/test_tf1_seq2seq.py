@@ -460,6 +460,37 @@ def test_an_encoder_and_a_decoder_of_lists_can_share_all_variables(feeds):
     np.testing.assert_allclose(state, h, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize('feeds', ['data', 'tensor', 'best'])
+def test_an_encoder_has_a_decoder_for_each_task(feeds):
+    tasks, shapes, scope = {'left': (6, TARGET), 0: (4, TARGET[:2])}, ENCODER, 'one2many_decoder_{}/embedding_rnn_decoder'
+    for name, (symbols, _) in tasks.items():
+        cell = f'{scope.format(name)}/rnn_decoder/output_projection_wrapper'
+        shapes = {**shapes, f'{scope.format(name)}/embedding': [symbols, 2]}
+        shapes |= {f'{cell}/kernel': [3, symbols], f'{cell}/bias': [symbols]}
+        shapes |= {f'{cell}/basic_rnn_cell/kernel': [5, 3], f'{cell}/basic_rnn_cell/bias': [3]}
+    steps = Steps(shapes, 'one2many_rnn_seq2seq')
+    with tf.Graph().as_default():
+        fed = {'data': False, 'best': True, 'tensor': tf.constant(True)}[feeds]
+        inputs = {name: listed(target) for name, (_, target) in tasks.items()}
+        cells = {name: tf.nn.rnn_cell.BasicRNNCell(3) for name in tasks}
+        sizes = 5, {name: symbols for name, (symbols, _) in tasks.items()}, 2
+        encoder = tf.nn.rnn_cell.BasicRNNCell(3)
+        fetches = legacy_seq2seq.one2many_rnn_seq2seq(listed(SOURCE), inputs, encoder, cells, *sizes, fed)
+        outputs, states = evaluate(fetches, **steps.values)
+        with pytest.raises(ValueError, match='keys of dec_cells_dict != keys'):
+            legacy_seq2seq.one2many_rnn_seq2seq(listed(SOURCE), inputs, encoder, {}, *sizes)
+    for name, (_, target) in tasks.items():
+        (_, h), expected = steps.encode(SOURCE), []
+        decoder = scope.format(name)
+        for ids in target:
+            ids = expected[-1].argmax(1) if expected and feeds != 'data' else ids
+            x = steps.values[f'one2many_rnn_seq2seq/{decoder}/embedding'][ids]
+            h = np.tanh(steps.linear(f'{decoder}/rnn_decoder/output_projection_wrapper/basic_rnn_cell', x, h))
+            expected.append(steps.linear(f'{decoder}/rnn_decoder/output_projection_wrapper', h))
+        np.testing.assert_allclose(outputs[name], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(states[name], h, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize('is_fed', [False, True])
 def test_buckets_share_a_model_of_several_lengths(is_fed):
     decoder = 'embedding_rnn_decoder'

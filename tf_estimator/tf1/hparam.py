@@ -6,23 +6,26 @@ import numbers
 import re
 from typing import Any
 
+from tf_estimator.tf1 import hparam_pb2
+
 _VALUE = re.compile(r'([a-zA-Z][\w.]*)(?:\[\s*(\d+)\s*\])?\s*=\s*(?:([^,\[]*)|\[([^\]]*)\])(?:,\s*|$)')
+_KINDS: dict[str, Any] = {'bool': bool, 'int64': int, 'bytes': (str, bytes), 'float': float}  # In order: a bool is an int, too.
 
 
 class HParams:
     """Hyper-parameters as attributes; each has the type of its first value, and is a single one or a list.
 
     Args:
-      hparam_def: must be None.
+      hparam_def: an HParamDef, as to_proto returns it, in place of kwargs.
       model_structure: is ignored.
       **kwargs: {name: value}. A value None has no type.
     """
 
     def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any) -> None:
-        if hparam_def is not None:
-            raise ValueError('HParams from a protocol buffer are not supported: pass keyword arguments')
+        if hparam_def is not None and kwargs:
+            raise ValueError('hparam_def and initialization values are mutually exclusive')
         self._hparam_types: dict[str, tuple[type, bool]] = {}  # Subclasses of programs use it.
-        for name, value in kwargs.items():
+        for name, value in (kwargs if hparam_def is None else _from_proto(hparam_def)).items():
             self.add_hparam(name, value)
 
     def add_hparam(self, name: str, value: Any) -> None:
@@ -92,6 +95,24 @@ class HParams:
         values = {name: value for name, value in self.values().items() if not callable(value)}
         return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
 
+    def to_proto(self, export_scope: Any = None) -> Any:
+        """Returns the HParamDef of all values; raises ValueError for a value of another type than text, bool, int or float."""
+        found = hparam_pb2.HParamDef()
+        for name, (kind, is_list) in self._hparam_types.items():
+            named = next((text for text, of in _KINDS.items() if issubclass(kind, of)), None)
+            if named is None:
+                raise ValueError(f'Unsupported parameter type: {kind} of {name}')
+            value = [_encoded(item) for item in getattr(self, name)] if is_list else _encoded(getattr(self, name))
+            if is_list:
+                getattr(found.hparam[name], f'{named}_list').value.extend(value)
+            else:
+                setattr(found.hparam[name], f'{named}_value', value)
+        return found
+
+    @staticmethod
+    def from_proto(hparam_def: Any, import_scope: Any = None) -> 'HParams':
+        return HParams(hparam_def)
+
     def values(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._hparam_types}
 
@@ -115,6 +136,24 @@ class HParams:
 
     def __repr__(self) -> str:
         return f'{type(self).__name__}({sorted(self.values().items())})'
+
+
+def _encoded(value):
+    return value.encode() if isinstance(value, str) else value
+
+
+def _from_proto(hparam_def):
+    """Returns the values of an HParamDef, {name: value}, with texts for bytes."""
+    found = {}
+    for name, value in hparam_def.hparam.items():
+        kind = value.WhichOneof('kind')
+        if kind is None:
+            raise ValueError(f'the hyperparameter {name} of the protocol buffer has no value')
+        items = getattr(value, kind)
+        items = [*items.value] if kind.endswith('_list') else [items]
+        items = [item.decode() if isinstance(item, bytes) else item for item in items]
+        found[name] = items if kind.endswith('_list') else items[0]
+    return found
 
 
 def _from_text(name, kind, text):

@@ -2,7 +2,8 @@
 
 import copy
 
-from tf_estimator.tf1.rnn import EmbeddingWrapper, OutputProjectionWrapper, attended, linear
+from tf_estimator.tf1.rnn.dense import attended, linear
+from tf_estimator.tf1.rnn.wrappers import EmbeddingWrapper, OutputProjectionWrapper
 
 import tensorflow.compat.v1 as tf
 
@@ -193,6 +194,45 @@ def embedding_rnn_seq2seq(
         cell = cell if output_projection is not None else OutputProjectionWrapper(cell, num_decoder_symbols)
         sizes = num_decoder_symbols, embedding_size, output_projection
         return _decoded(feed_previous, lambda *how: embedding_rnn_decoder(decoder_inputs, state, cell, *sizes, *how))
+
+
+def one2many_rnn_seq2seq(
+    encoder_inputs,
+    decoder_inputs_dict,
+    enc_cell,
+    dec_cells_dict,
+    num_encoder_symbols,
+    num_decoder_symbols_dict,
+    embedding_size,
+    feed_previous=False,
+    dtype=None,
+    scope=None,
+):
+    """Like embedding_rnn_seq2seq, with a decoder for each of several tasks.
+
+    (M. Luong et al.: Multi-task Sequence to Sequence Learning, 2016.)
+
+    Args:
+      decoder_inputs_dict, dec_cells_dict, num_decoder_symbols_dict: of the tasks, {name: value}.
+
+    Returns:
+      Their outputs, {name: list of logits}, and {name: state}.
+    """
+    if dec_cells_dict.keys() != decoder_inputs_dict.keys():
+        raise ValueError('keys of dec_cells_dict != keys of decoder_inputs_dict')
+
+    def decoded(name):
+        symbols = num_decoder_symbols_dict[name]
+        with tf.variable_scope(f'one2many_decoder_{name}'):
+            cell = OutputProjectionWrapper(dec_cells_dict[name], symbols)
+            arguments = decoder_inputs_dict[name], state, cell, symbols, embedding_size, None
+            return _decoded(feed_previous, lambda is_fed, _: embedding_rnn_decoder(*arguments, is_fed))
+
+    with tf.variable_scope(scope or 'one2many_rnn_seq2seq', dtype=dtype) as made:
+        enc_cell = EmbeddingWrapper(enc_cell, num_encoder_symbols, embedding_size)
+        _, state = tf.nn.static_rnn(enc_cell, encoder_inputs, dtype=made.dtype)
+        found = {name: decoded(name) for name in decoder_inputs_dict}
+    return {name: outputs for name, (outputs, _) in found.items()}, {name: state for name, (_, state) in found.items()}
 
 
 def embedding_tied_rnn_seq2seq(

@@ -16,6 +16,7 @@ from tf_estimator.tf1 import tables
 
 VERSION = '1.15.5'  # The last release with these names.
 _V1 = 'tensorflow.compat.v1'
+_OWN = 'tf_estimator.'
 _FOLDER = re.compile(r'\.python\.\w+(?=\.)')  # Of a package's files: tensorflow.contrib.learn.python.learn.datasets.
 
 
@@ -177,9 +178,9 @@ def _member(module, name):
 
 
 def _is_foreign(value, source):
-    """Whether a value is a module that the code of a source imports, such as tensorflow.python.ops.variables."""
-    is_part = source.startswith(_V1) or getattr(value, '__name__', '').startswith(f'{source}.')
-    return isinstance(value, types.ModuleType) and not is_part
+    """Whether a value is a module that the code of a source imports, such as tensorflow.python.ops.variables, or its file."""
+    is_package = getattr(value, '__name__', '').startswith(f'{source}.') and not source.startswith(_OWN)
+    return isinstance(value, types.ModuleType) and not (is_package or source.startswith(_V1))
 
 
 def _is_public(name):

@@ -56,27 +56,76 @@ def from_estimator(estimator, serving_input_receiver_fn, output_key=None, graph=
     Args:
       output_key: of export_outputs; by default serving_default.
     """
+
+    def build():
+        receiver = serving_input_receiver_fn()
+        spec = _predicting(estimator, receiver.features)
+        key = output_key or tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+        if not spec.export_outputs:
+            return spec, receiver.receiver_tensors, _by_name(spec.predictions)
+        if key not in spec.export_outputs and output_key is not None:
+            raise ValueError(f'Requested output key {key}, but the keys are {sorted(spec.export_outputs)}')
+        signature = spec.export_outputs.get(key) or next(iter(spec.export_outputs.values()))
+        infos = signature.as_signature_def(receiver.receiver_tensors).outputs
+        names = {name: info.name for name, info in infos.items()}
+        return spec, receiver.receiver_tensors, _tensors(tf.get_default_graph(), names)
+
+    return _of_checkpoint(estimator, build, graph, config)
+
+
+def from_contrib_estimator(
+    estimator, prediction_input_fn, input_alternative_key=None, output_alternative_key=None, graph=None, config=None
+):
+    """Returns the Predictor of the latest checkpoint of an Estimator of tf.contrib.learn.
+
+    Args:
+      prediction_input_fn: function to InputFnOps.
+      input_alternative_key: 'features_input_alternative' to feed the features rather than the default_inputs.
+      output_alternative_key: of the model's output_alternatives, if there are several.
+    """
+    if input_alternative_key not in (None, 'default_input_alternative', 'features_input_alternative'):
+        raise ValueError(f'there is no input_alternative_key {input_alternative_key}')
+
+    def build():
+        features, _, inputs = prediction_input_fn()
+        if inputs is None or input_alternative_key == 'features_input_alternative':
+            inputs = features if isinstance(features, dict) else {'features': features}
+        spec = _predicting(estimator, features)
+        outputs = {} if hasattr(estimator, 'predictions_of_old') else spec.export_outputs or {}
+        found = {key: each.outputs for key, each in outputs.items() if isinstance(each, tf.estimator.export.PredictOutput)}
+        if output_alternative_key is not None and output_alternative_key not in found:
+            raise ValueError(f'Requested output_alternative_key {output_alternative_key}, but the keys are {[*found]}')
+        if len({*map(id, found.values())}) > 1 and output_alternative_key is None:
+            raise ValueError(f'Please specify an output_alternative_key: one of {[*found]}')
+        default = next(iter(found.values()), _by_name(spec.predictions))
+        return spec, inputs, dict(found.get(output_alternative_key, default))
+
+    return _of_checkpoint(estimator, build, graph, config)
+
+
+def _predicting(estimator, features):
+    return estimator.model_fn(features, None, tf.estimator.ModeKeys.PREDICT, estimator.config)
+
+
+def _by_name(predictions):
+    return dict(predictions) if isinstance(predictions, dict) else {'output': predictions}
+
+
+def _of_checkpoint(estimator, build, graph, config):
+    """Returns the Predictor of the latest checkpoint of an Estimator.
+
+    Args:
+      build: function to the EstimatorSpec, and the tensors of inputs and of outputs, {name: tensor}.
+    """
     graph = graph or tf.Graph()
     checkpoint = tf.train.latest_checkpoint(estimator.model_dir)
     if checkpoint is None:
         tf.logging.warning('%s has no checkpoint: it predicts by the initial weights.', estimator.model_dir)
     with graph.as_default():
         tf.train.create_global_step(graph)
-        receiver = serving_input_receiver_fn()
-        spec = estimator.model_fn(receiver.features, None, tf.estimator.ModeKeys.PREDICT, estimator.config)
-        key = output_key or tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
-        outputs = dict(spec.predictions) if isinstance(spec.predictions, dict) else {'output': spec.predictions}
-        if spec.export_outputs:
-            if key not in spec.export_outputs and output_key is not None:
-                raise ValueError(f'Requested output key {key}, but the keys are {sorted(spec.export_outputs)}')
-            signature = spec.export_outputs.get(key) or next(iter(spec.export_outputs.values()))
-            outputs = {
-                name: graph.get_tensor_by_name(info.name)
-                for name, info in signature.as_signature_def(receiver.receiver_tensors).outputs.items()
-            }
+        spec, inputs, outputs = build()
         creator = tf.train.ChiefSessionCreator(spec.scaffold, config=config, checkpoint_filename_with_path=checkpoint)
-        session = tf.train.MonitoredSession(creator)
-    return Predictor(graph, session, dict(receiver.receiver_tensors), outputs)
+        return Predictor(graph, tf.train.MonitoredSession(creator), dict(inputs), outputs)
 
 
 def _tensors(graph, names):

@@ -84,6 +84,7 @@ _CONTRIB = {
     'tfprof.model_analyzer': f'{_OWN}.tfprof',
     'tfprof.tfprof_logger': f'{_PYTHON}.profiler.tfprof_logger',
     'tpu': f'{_V1}.estimator.tpu {_V1}.tpu {_TPU}',
+    'training.hparam_pb2': f'{_OWN}.hparam_pb2',
     'training': f'{_OWN}.hparam {_OWN}.buckets {_SLIM}.training.training {_SLIM}.training.evaluation {_V1}.train',
     'util': f'{_V1} {_PYTHON}.framework.tensor_util',
 }

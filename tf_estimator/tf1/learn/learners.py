@@ -221,7 +221,7 @@ class _Canned(_Learner):
             spec = super()._call_model_fn(inputs, labels, mode, config)
         finally:
             _clipping.norm = None
-        return spec._replace(predictions=self._of_old(spec.predictions)) if spec.predictions else spec
+        return spec._replace(predictions=self.predictions_of_old(spec.predictions)) if spec.predictions else spec
 
     def predict(self, x=None, input_fn=None, batch_size=None, outputs=None, as_iterable=True, iterate_batches=False):
         """Like predict_classes or predict_scores unless there are `outputs`."""
@@ -237,7 +237,7 @@ class _Canned(_Learner):
 class _Classifier(_Canned):
     _key = 'classes'
 
-    def _of_old(self, predictions):
+    def predictions_of_old(self, predictions):
         classes = predictions['classes' if self._has_names else 'class_ids']  # Without names, the former are texts of numbers.
         kept = {key: value for key, value in predictions.items() if 'class' not in key}
         return {**kept, 'classes': tf.squeeze(classes, 1)}
@@ -252,7 +252,7 @@ class _Classifier(_Canned):
 class _Regressor(_Canned):
     _key = 'scores'
 
-    def _of_old(self, predictions):
+    def predictions_of_old(self, predictions):
         scores = predictions['predictions']
         return {'scores': tf.squeeze(scores, 1) if scores.shape[1] == 1 else scores}
 

@@ -1,0 +1,118 @@
+"""LSTMs over time and frequencies."""
+
+import collections
+
+from tf_estimator.tf1.rnn.base import LSTM
+
+import tensorflow.compat.v1 as tf
+
+
+def _tuple_of(names):
+    return collections.namedtuple('GridLSTMStateTuple', names)
+
+
+class GridLSTMCell(LSTM):
+    """Two LSTMs that read slices of the inputs, one over time and one over the slices.
+
+    (N. Kalchbrenner, I. Danihelka, A. Graves: Grid Long Short-Term Memory, 2016; T. Sainath, B. Li: Modeling Time-Frequency
+    Patterns with LSTM vs. Convolutional Architectures for LVCSR Tasks, 2016.) Like TensorFlow 1, it ignores the initializer.
+
+    Args:
+      share_time_frequency_weights: whether both have the same variables.
+      cell_clip: the largest absolute value of c.
+      feature_size: columns of a slice.
+      frequency_skip: columns from the start of a slice to that of the next.
+      num_frequency_blocks: for each block, the number of its slices.
+      start_freqindex_list, end_freqindex_list: the columns of each block; by default one block has all.
+      couple_input_forget_gates: whether the cell adds what it forgets.
+    """
+
+    def __init__(
+        self,
+        num_units,
+        use_peepholes=False,
+        share_time_frequency_weights=False,
+        cell_clip=None,
+        initializer=None,
+        num_unit_shards=1,
+        forget_bias=1.0,
+        feature_size=None,
+        frequency_skip=None,
+        num_frequency_blocks=None,
+        start_freqindex_list=None,
+        end_freqindex_list=None,
+        couple_input_forget_gates=False,
+        state_is_tuple=True,
+        reuse=None,
+    ):
+        super().__init__(num_units, reuse)
+        if num_frequency_blocks is None:
+            raise ValueError('Must specify num_frequency_blocks')
+        if not state_is_tuple or num_unit_shards != 1:
+            raise ValueError('a GridLSTMCell needs state_is_tuple=True and no shards')
+        self._counts = tuple(map(int, num_frequency_blocks))
+        self._starts = [*(start_freqindex_list or [0])]
+        self._ends = [*end_freqindex_list] if start_freqindex_list else [None]
+        if not len(self._counts) == len(self._starts) == len(self._ends):
+            raise ValueError('num_frequency_blocks, start_freqindex_list and end_freqindex_list must have the same length')
+        self._feature_size, self._skip, self._has_peepholes = feature_size, frequency_skip, use_peepholes
+        self._forget_bias, self._clip = forget_bias, cell_clip
+        self._gates = 'ijo' if couple_input_forget_gates else 'ijfo'
+        self._ways = ('f', 'freq'), ('f', 'freq') if share_time_frequency_weights else ('t', 'time')  # In variables' names.
+        places = [(slice_, block) for block, count in enumerate(self._counts) for slice_ in range(count)]
+        names = [f'state_f{slice_:02d}_b{block:02d}_{part}' for slice_, block in places for part in 'cm']
+        self.state_tuple_type = _tuple_of(names)
+
+    state_size = property(lambda self: self.state_tuple_type(*[self._num_units] * len(self.state_tuple_type._fields)))
+    output_size = property(lambda self: 2 * self._num_units * sum(self._counts))
+
+    def _variables(self, _):
+        if not (self._feature_size and self._skip):
+            raise ValueError('a GridLSTMCell needs feature_size and frequency_skip')
+        units, width, shapes = self._num_units, len(self._gates) * self._num_units, {}
+        for block in range(len(self._counts)):
+            for way, _ in dict.fromkeys(self._ways):
+                shapes[f'W_{way}_{block}_0'] = [self._feature_size + 2 * units, width], None
+                shapes[f'B_{way}_{block}'] = [width], tf.zeros_initializer()
+            diagonals = [(way, gate) for _, way in dict.fromkeys(self._ways) for gate in 'FIO' if gate.lower() in self._gates]
+            for way, gate in diagonals if self._has_peepholes else ():
+                shapes |= {f'W_{gate}_diag_{way}{of}_{block}': ([units], None) for of in 'ft'}
+        return shapes
+
+    def _slices(self, inputs):
+        """Yields the slices of each block, a list of [batch, feature_size]."""
+        for count, start, end in zip(self._counts, self._starts, self._ends):
+            size = (tf.compat.dimension_value(inputs.shape[1]) if end is None else end) - start
+            found = (size - self._feature_size) // self._skip + 1
+            if found != count:
+                raise ValueError(f'Invalid num_frequency_blocks, requires {found} but gets {count}')
+            places = [start + i * self._skip for i in range(count)]
+            yield [inputs[:, place : place + self._feature_size] for place in places]
+
+    def call(self, inputs, state):
+        before, outputs, after = iter(zip(state[::2], state[1::2])), [], []
+        for block, slices in enumerate(self._slices(inputs)):
+            freq = tf.zeros_like(state[0]), tf.zeros_like(state[0])
+            for x in slices:
+                freq, time = self._step(block, x, freq, next(before))
+                outputs += [time[1], freq[1]]
+                after += time
+        return tf.concat(outputs, 1), self.state_tuple_type(*after)
+
+    def _step(self, block, x, freq, time):
+        """Returns (c, m) over the slices, and (c, m) over time."""
+
+        def seen(gate, way, cells):  # Through peepholes.
+            pairs = zip('ft', cells) if self._has_peepholes else ()
+            return sum(self._made[f'W_{gate}_diag_{way}{of}_{block}'] * c for of, c in pairs)
+
+        joined, old, new, opened = tf.concat([x, time[1], freq[1]], 1), (freq[0], time[0]), [], []
+        for (way, name), c in zip(self._ways, old):
+            product = tf.matmul(joined, self._made[f'W_{way}_{block}_0']) + self._made[f'B_{way}_{block}']
+            gates = dict(zip(self._gates, tf.split(product, len(self._gates), 1)))
+            i = tf.sigmoid(gates['i'] + seen('I', name, old))
+            f = tf.sigmoid(gates['f'] + self._forget_bias + seen('F', name, old)) if 'f' in gates else 1 - i
+            c = f * c + i * tf.tanh(gates['j'])
+            new.append(c if self._clip is None else tf.clip_by_value(c, -self._clip, self._clip))
+            opened.append(gates['o'])
+        return [(c, tf.sigmoid(o + seen('O', name, new)) * tf.tanh(c)) for (_, name), c, o in zip(self._ways, new, opened)]
