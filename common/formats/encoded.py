@@ -100,13 +100,17 @@ def _gif_on_white(content, data):
     def opaque():
         return replaced(replaced(content, control + 3, b'\0'), colors + 3 * byte(control + 6), b'\xff\xff\xff')
 
-    left, top, width, height = (short(descriptor + at) for at in (1, 3, 5, 7))
-    at_corner = replaced(tf.cond(is_transparent, opaque, lambda: content), descriptor + 1, bytes(4))
-    image = tf.io.decode_image(at_corner, 3, expand_animations=False)[:height, :width]
-    around = [[top, tf.maximum(short(8) - top - height, 0)], [left, tf.maximum(short(6) - left - width, 0)], [0, 0]]
-    is_image = tf.equal(tf.pad(tf.ones_like(image), around), 1)
-    first = tf.where(is_transparent, tf.fill([3], tf.constant(255, tf.int64)), byte(colors + tf.range(3, dtype=tf.int64)))
-    return tf.where(is_image, tf.pad(image, around), tf.broadcast_to(tf.cast(first, tf.uint8), tf.shape(is_image)))
+    def on_canvas():
+        left, top, width, height = (short(descriptor + at) for at in (1, 3, 5, 7))
+        at_corner = replaced(tf.cond(is_transparent, opaque, lambda: content), descriptor + 1, bytes(4))
+        image = tf.io.decode_image(at_corner, 3, expand_animations=False)[:height, :width]
+        around = [[top, tf.maximum(short(8) - top - height, 0)], [left, tf.maximum(short(6) - left - width, 0)], [0, 0]]
+        is_image = tf.equal(tf.pad(tf.ones_like(image), around), 1)
+        first = tf.where(is_transparent, tf.fill([3], tf.constant(255, tf.int64)), byte(colors + tf.range(3, dtype=tf.int64)))
+        return tf.where(is_image, tf.pad(image, around), tf.broadcast_to(tf.cast(first, tf.uint8), tf.shape(is_image)))
+
+    is_found = tf.equal(byte(descriptor), ord(','))  # Not if much else precedes it.
+    return tf.cond(is_found, on_canvas, lambda: tf.io.decode_image(content, 3, expand_animations=False))
 
 
 def _on_white(image, num_channels):

@@ -1,6 +1,7 @@
 """Connections that uvicorn would keep forever: with a head of a request that has no end, or with no request; and its errors."""
 
 from collections.abc import Collection, Mapping
+import logging
 from typing import Any
 
 import uvicorn
@@ -24,9 +25,10 @@ class Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def __init__(self, *args: Any, **options: Any):
         super().__init__(*args, **options)
         served: Any = self.app  # type: ignore[has-type]
+        connections, tasks = self.connections, self.tasks  # A reference to self would be a cycle.
 
         async def answer(scope: Any, receive: Any, send: Any) -> None:
-            is_full = len(self.connections) >= MAX_CONNECTIONS or len(self.tasks) > MAX_CONNECTIONS  # This is one of them.
+            is_full = len(connections) >= MAX_CONNECTIONS or len(tasks) > MAX_CONNECTIONS  # This is one of them.
             await (_full() if is_full else served)(scope, receive, send)
 
         self.app = answer
@@ -59,6 +61,7 @@ class Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
 def _full():
     reason = f'there are {MAX_CONNECTIONS} connections, the most that are served: try again later'
+    logging.getLogger('uvicorn.error').warning('Refused a request: %s', reason)
     return error_response(503, reason, {'connection': 'close'})
 
 

@@ -1,7 +1,6 @@
 """Requests of tf.train.Examples, to classify or to regress, and their answers, as in TensorFlow Serving's REST API."""
 
 from collections.abc import Mapping
-import math
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -20,7 +19,7 @@ from estimator_trainer.common.serving.rest import (
     to_values,
 )
 
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
+_TOO_LARGE = 2.0**128 - 2.0**103  # From here on, numbers round to an infinite float32.
 
 
 def read_examples(body: bytes, signatures: Signatures, method: str) -> Request:
@@ -54,7 +53,7 @@ def _example(features):
             if values and all(type(item) is int for item in values):
                 feature.int64_list.value.extend(values)
             elif all(type(item) in (int, float) for item in values):
-                if large := [item for item in values if _FLOAT32_MAX < abs(item) != math.inf]:
+                if large := [item for item in values if abs(item) >= _TOO_LARGE]:
                     raise ValueError(f'{show(large[0])} is too large for float32')
                 feature.float_list.value.extend(values)
             else:

@@ -4,6 +4,8 @@ import base64
 import binascii
 from collections.abc import Collection, Mapping, Sequence
 import dataclasses
+import difflib
+import itertools
 import json
 from typing import Any, NamedTuple
 
@@ -14,12 +16,12 @@ from tensorflow.core.framework import types_pb2
 from estimator_trainer.common import json_text, tags
 from estimator_trainer.common.errors import describe, listed, show
 from estimator_trainer.common.inference.arrays import joined, without_padding, wrong
-from estimator_trainer.hparams.text import nearest
 
 constants = tf.saved_model.signature_constants
 _LISTED = 20  # Names in a message.
 _MAX_DEPTH = 64  # Of NumPy's arrays.
 _SIGNATURE_NAME = 'signature_name'
+_MAX_KEY, _CLOSE = 20, 0.85  # The length, and the likeness to another, of a key that may be misspelt.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,10 +95,11 @@ def check_keys(content: Any, known: Collection[str]) -> None:
     Args:
       known: those that such requests have, besides the name of the signature.
     """
-    known, found = [_SIGNATURE_NAME, *known], content if isinstance(content, dict) else {}
-    for key in found:
-        if key not in known and (meant := nearest(key, [name for name in known if name not in found])):
-            raise ValueError(f'the request has the unknown key {show(key)}{meant}')
+    found = content if isinstance(content, dict) else {}
+    names = [name for name in (_SIGNATURE_NAME, *known) if name not in found]
+    for key in itertools.islice((key for key in found if key not in known and len(key) <= _MAX_KEY), _LISTED):
+        if meant := difflib.get_close_matches(key, names, 1, _CLOSE):
+            raise ValueError(f'the request has the unknown key {show(key)}, did you mean {meant[0]}?')
 
 
 def came(content: Any) -> str:

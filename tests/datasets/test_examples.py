@@ -450,6 +450,8 @@ def test_transparent_and_turned_images_after_the_sample_count_too(caplog):
         assert facts['features'][0].get('is_picture') == (AS_PICTURES if is_picture else None)
         assert ('own: some of the images a are transparent, or turned' in caplog.text) == is_picture
         caplog.clear()
+    many = later({'a': picture(mode='LA', value=(7, 254)), 'label': 0}, a=picture(mode='LA', value=(7, 255)))
+    assert many['features'][0]['is_picture'] == AS_PICTURES
     assert (
         'is_picture'
         not in later({'a': picture(mode='LA', value=(7, 254)), 'label': 0}, split='eval', a=picture())['features'][0]
@@ -662,6 +664,15 @@ def test_features_that_all_examples_of_other_data_lack_are_warned_of(tmp_path, c
     path = write(tmp_path / 'b.tfrecord', [{'n': [float('nan')] * 2, 'k': np.iinfo(np.int64).min, 'c': ''}])
     assert len([*input_files.read_input(str(path), HParams(tokens.get_params(), facts))]) == 1
     assert 'b.tfrecord: no example has a value of c, k, n, as the training data has: ' in caplog.text
+
+
+def test_transparent_images_of_files_that_the_model_does_not_expect_are_warned_of(tmp_path, caplog):
+    params = HParams(tokens.get_params(), describe([{'a': picture(), 'label': i % 2} for i in range(4)]))
+    for name, opacity in (('a', 254), ('b', 255)):
+        path = write(tmp_path / f'{name}.tfrecord', [{'a': picture(mode='LA', value=(7, opacity))}])
+        assert len([*input_files.read_input(str(path), params)]) == 1
+    assert 'a.tfrecord: some of the images a are transparent, or turned by EXIF data, which the model' in caplog.text
+    assert 'b.tfrecord' not in caplog.text
 
 
 def test_infinite_numbers_of_files_are_warned_of_and_raw_ones_refused(tmp_path, caplog):

@@ -237,6 +237,8 @@ def test_raw_inputs_have_the_features_of_files(prepared):
     for wrong in (np.nan, -999):
         with pytest.raises(tf.errors.InvalidArgumentError, match='the input y has a missing number'):
             prepare_raw(series, found.params, {**raw, 'y': [[1, wrong, 2]]})
+    with pytest.raises(tf.errors.InvalidArgumentError, match='the input p has an infinite number'):
+        prepare_raw(series, found.params, {**raw, 'p': [[1.0, np.inf, 2.0]]})
     parts = series.input_parts(found.params)
     sizes = {name: value.shape[-1] for name, value in features.items()}
     assert {name: len(found) for name, found in parts.items()} == sizes

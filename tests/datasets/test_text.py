@@ -163,7 +163,7 @@ def test_a_graph_refuses_bytes_of_another_unicode_form_than_that_of_files(tmp_pa
     found = prepared(write(tmp_path / 'a.txt', [('pos', 'ein Film'), ('neg', 'ein übler')] * 20), 'tokens=bytes')
     given = ['Café 😀 İstanbul', '한국어 tiếng Việt', 'বাংলা কো', 'हिन्दी', 'a\u200bb', 'x\u0305', 'Ω']
     assert len(prepare_raw(text, found.params, {'text': given})['text']) == len(given)
-    for one in [*map(functools.partial(unicodedata.normalize, 'NFD'), given[:2]), '\u212b', '\ufa0c', '\u0958']:
+    for one in [*map(functools.partial(unicodedata.normalize, 'NFD'), given[:2]), '\u212b', '\ufa0c', '\u0958', '\uac00\u11a8']:
         assert one != unicodedata.normalize('NFC', one)
         with pytest.raises(tf.errors.InvalidArgumentError, match='not in the composed form of Unicode, NFC'):
             prepare_raw(text, found.params, {'text': ['a', one]})

@@ -42,6 +42,9 @@ def test_an_image_of_a_gif_file_is_on_its_canvas(session, channels, options):
         np.testing.assert_allclose(
             value, expected.reshape([*expected.shape[:2], channels]), atol=1, err_msg=f'{size} {left} {top}'
         )
+    at = file.index(b'!') if b'!' in file[:800] else file.index(b',' + bytes(4))
+    far = file[:at] + b'!\xfe' + 600 * (b'\xff' + 255 * b'c') + b'\0' + file[at:]  # A comment of 150 KB.
+    assert session.run(found, {content: far}).max() > 0
 
 
 @pytest.mark.parametrize('channels', [1, 3])

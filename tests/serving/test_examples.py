@@ -25,11 +25,17 @@ def features(serialized):
 
 
 def test_values_and_lists_become_features_of_their_types_with_the_context():
-    row = {'n': 3, 'x': [1, 2.5], 'city': 'Rome', 'file': {'b64': '/w=='}}
+    row = {'n': 3, 'x': [1, 2.5, 3.4028235e38], 'city': 'Rome', 'file': {'b64': '/w=='}}
     request = read({'context': {'year': 2024}, 'examples': [row, {'n': [1, 2]}]})
     assert (request.signature, request.by_row) == ('serving_default', True)
     first, second = map(features, request.columns['inputs'])
-    assert first == {'n': [3], 'x': [1.0, 2.5], 'city': [b'Rome'], 'file': [b'\xff'], 'year': [2024]}
+    assert first == {
+        'n': [3],
+        'x': [1.0, 2.5, float(np.finfo(np.float32).max)],
+        'city': [b'Rome'],
+        'file': [b'\xff'],
+        'year': [2024],
+    }
     assert second == {'n': [1, 2], 'year': [2024]}
     assert read({'signature_name': 'regression', 'examples': [{}]}, REGRESS).signature == 'regression'
 
@@ -47,6 +53,7 @@ def test_values_and_lists_become_features_of_their_types_with_the_context():
         ({'examples': [{'x': [1, 'a']}]}, "the feature 'x': its values must all be numbers, or all texts, not 1"),
         ({'examples': [{'x': None}]}, 'or all texts, not None'),
         ({'examples': [{'x': [1e39, 1]}]}, "the feature 'x': 1e+39 is too large for float32"),
+        ({'examples': [{'x': float('inf')}]}, "the feature 'x': inf is too large for float32"),
         ({'examples': [{'x': 2**70}]}, "the feature 'x': "),
         ({'examples': [{'x': {'b64': '?'}}]}, '"b64" is not in base64'),
         ({'examples': [{}], 'signature_name': 'regression'}, 'the signature regression is for tensorflow/serving/regress'),

@@ -41,7 +41,7 @@ ROW, NO_CITY = {'age': 39, 'city': 'Rome'}, {'age': 39, 'cty': 'Rome'}
         (TABLE, {'inputs': {'age': [1], 'city': [b64(b'\xff')], 'id': 3}}, {'age': [1], 'city': [b'\xff']}),
         (
             TABLE,
-            {'instances': [ROW], 'parameters': {}, 'instance_id': 7},
+            {'instances': [ROW], 'parameters': {}, 'instance_id': 7, 'outputs': 1, 'input_names': 2, 'k' * 10**6: 3},
             {'age': [39], 'city': ['Rome']},
         ),  # Others are ignored.
         (TABLE, {'instances': [ROW], 'signature_name': ''}, {'age': [39], 'city': ['Rome']}),

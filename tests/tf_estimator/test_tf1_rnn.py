@@ -378,6 +378,7 @@ def test_a_grid_reads_slices_over_time_and_over_frequencies(is_shared, is_couple
         ({}, 'Must specify num_frequency_blocks'),
         ({'num_frequency_blocks': [2], 'state_is_tuple': False}, 'needs state_is_tuple=True and no shards'),
         ({'num_frequency_blocks': [2, 1]}, 'must have the same length'),
+        ({'num_frequency_blocks': [2], 'start_freqindex_list': [0]}, 'must have the same length'),
         ({'num_frequency_blocks': [2]}, 'needs feature_size and frequency_skip'),
         ({'num_frequency_blocks': [2], 'feature_size': 2, 'frequency_skip': 1}, 'requires 4 but gets 2'),
     ],

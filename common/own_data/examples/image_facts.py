@@ -17,7 +17,6 @@ AS_PICTURES = 2  # Of 1, or true, which older versions wrote, transparent GIF fi
 _COLORED = (GIF, BMP)  # TensorFlow decodes these only in color.
 _GRAY = ('1', 'L')  # Pillow's modes.
 _WITH_ALPHA = (b'\x04', b'\x06')  # Color types of PNG.
-_MAX_DECODED = 1000
 
 
 def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -60,14 +59,15 @@ def may_be_picture(feature: Mapping[str, Any]) -> bool:
 
 
 class PictureSearch:
-    """Looks for an image that is transparent, or turned by its EXIF data, among all those of a split; found is whether one is.
+    """Looks for an image that is transparent, or turned by its EXIF data, among those of a split; found is whether one is.
 
-    Of those that may be transparent, the first ones are decoded.
+    Args:
+      most: of those that may be transparent, how many are decoded.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.found = False
-        self._num_decoded = 0
+        self._remaining = most
 
     def add(self, image: bytes) -> None:
         """Looks at an image file of a format that TensorFlow decodes."""
@@ -77,8 +77,8 @@ class PictureSearch:
             _, _, has_alpha, self.found = _open(image, '', '')
         except RunError:  # It is named when it is parsed.
             return
-        if has_alpha and self._num_decoded < _MAX_DECODED and not self.found:
-            self._num_decoded += 1
+        if has_alpha and self._remaining and not self.found:
+            self._remaining -= 1
             self.found = _is_transparent(image)
 
 

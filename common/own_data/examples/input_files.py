@@ -26,6 +26,7 @@ from estimator_trainer.hparams.build import HParams
 INPUT_PATTERNS = (*PATTERNS, *(f'*{suffix}' for suffix in images.SUFFIXES))
 _CHECKED = 1000  # Texts whose words are compared with the vocabulary.
 _LISTED = 10  # Features in a message.
+_MAX_DECODED = 20  # Images that may be transparent.
 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
@@ -106,7 +107,7 @@ class _Seen:
         self._infinite: collections.Counter[str] = collections.Counter()
         image = only_image(features)
         self._image = image['name'] if image and may_be_picture(image) else None  # Those of other models are not pictures.
-        self._search = PictureSearch()
+        self._search = PictureSearch(_MAX_DECODED)
         self._absent = {feature['name'] for feature in features if _is_trained(feature)}
         self._is_empty = True
 
@@ -115,7 +116,7 @@ class _Seen:
         self._absent -= {name for name in self._absent & example.keys() if any(map(_is_present, example[name][1]))}
         for content in example[self._image][1] if self._image else ():
             self._search.add(content)
-        self._infinite.update(name for name in self._floats if any(map(math.isinf, example.get(name, ('', ()))[1])))
+        self._infinite.update(name for name in self._floats if _has_infinite(example.get(name, ('', ()))[1]))
         for name, counts in self._counts.items():
             _, values = example.get(name, ('', ()))
             counts.update(value.decode(errors='replace') if isinstance(value, bytes) else str(value) for value in values)
@@ -129,7 +130,9 @@ class _Seen:
             counts = listed([f'{name} ({count:,})' for name, count in sorted(self._infinite.items())], _LISTED)
             tf.logging.warning('%s: infinite numbers are taken for the mean of their feature: in examples %s.', path, counts)
         if self._search.found:
-            text = '%s: some of the images %s are transparent, or turned by EXIF data, as none of the training data: they are '
+            text = (
+                '%s: some of the images %s are transparent, or turned by EXIF data, which the model does not expect: they are '
+            )
             end = 'taken as they are stored, not upright and on white, as files of pictures are.'
             tf.logging.warning(text + end, path, self._image)
         for name, vocabulary in self._categories.items():
@@ -145,6 +148,10 @@ def _is_trained(feature):
     if feature['kind'] == NUMERIC:
         return np.any(feature['mean']) or np.any(np.not_equal(feature['std'], 1))
     return feature['kind'] == CATEGORICAL and feature['vocabulary']
+
+
+def _has_infinite(values):
+    return not math.isfinite(sum(values)) and any(map(math.isinf, values))  # Of NaN, the sum is NaN.
 
 
 def _is_present(value):

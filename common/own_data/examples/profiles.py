@@ -21,6 +21,7 @@ from estimator_trainer.hparams.build import HParams
 
 MAX_DISTINCT = 10**6  # Values of a feature that are counted.
 _LISTED = 10  # Features in a message.
+_MAX_DECODED = 3000  # Images that may be transparent.
 _GATHERED = 16  # Batches whose numbers are added at once: a batch costs more than its numbers.
 
 
@@ -66,7 +67,9 @@ class Profile:
         self.features |= {feature['name']: tokens.WordCounts(params) for feature in of_kind(features, TEXT)}
         self.labels = {feature['name']: LabelProfile() for feature in of_kind(features, LABEL)}
         self.numbers = {feature['name']: Numbers() for feature in of_kind(features, NUMERIC)}
-        self.pictures = {feature['name']: PictureSearch() for feature in of_kind(features, IMAGE) if may_be_picture(feature)}
+        self.pictures = {
+            feature['name']: PictureSearch(_MAX_DECODED) for feature in of_kind(features, IMAGE) if may_be_picture(feature)
+        }
         self.not_utf8: dict[str, bytes] = {}
         self.is_empty = True
         self._gathered: dict[str, list[np.ndarray]] = {name: [] for name in self.numbers}

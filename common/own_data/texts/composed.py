@@ -7,13 +7,15 @@ import unicodedata
 import tensorflow.compat.v1 as tf
 
 _END = 0x30000  # No later character has another form.
-_PARTS_OF_HANGUL = r'[\x{1100}-\x{1112}][\x{1161}-\x{1175}]'  # These compose by a rule.
+_SYLLABLES = range(0xAC00, 0xD7A4, 28)  # Of Hangul, without a final consonant: their parts compose by a rule.
+_PARTS_OF_SYLLABLES = r'[\x{1100}-\x{1112}][\x{1161}-\x{1175}]'
+_FINALS = r'[\x{11a8}-\x{11c2}]'
 
 
 def check(texts: tf.Tensor) -> tf.Tensor:
     """Returns texts, string [batch]; raises InvalidArgumentError, when the graph runs, if one is not composed.
 
-    Accents that only compose across others, which canonical order puts between them and their letter, are not seen.
+    Several marks of a letter that are only in another order than the canonical one are not seen.
     """
     are_wrong = tf.strings.regex_full_match(texts, f'(?s).*(?:{_pattern()}).*')
     message = ['not in the composed form of Unicode, NFC, whose bytes the model knows:']
@@ -35,7 +37,8 @@ def _pattern():
         else:
             first, second = (int(part, 16) for part in parts.split())
             pairs[second].append(first)
-    return '|'.join([_of(alone), _PARTS_OF_HANGUL, *(_of(firsts) + _escaped(second) for second, firsts in pairs.items())])
+    of_hangul = [_PARTS_OF_SYLLABLES, _of(_SYLLABLES) + _FINALS]
+    return '|'.join([_of(alone), *of_hangul, *(_of(firsts) + _escaped(second) for second, firsts in pairs.items())])
 
 
 def _of(codes):

@@ -52,7 +52,7 @@ class GridLSTMCell(LSTM):
             raise ValueError('a GridLSTMCell needs state_is_tuple=True and no shards')
         self._counts = tuple(map(int, num_frequency_blocks))
         self._starts = [*(start_freqindex_list or [0])]
-        self._ends = [*end_freqindex_list] if start_freqindex_list else [None]
+        self._ends = [*(end_freqindex_list or [])] if start_freqindex_list else [None]
         if not len(self._counts) == len(self._starts) == len(self._ends):
             raise ValueError('num_frequency_blocks, start_freqindex_list and end_freqindex_list must have the same length')
         self._feature_size, self._skip, self._has_peepholes = feature_size, frequency_skip, use_peepholes
@@ -82,8 +82,10 @@ class GridLSTMCell(LSTM):
     def _slices(self, inputs):
         """Yields the slices of each block, a list of [batch, feature_size]."""
         for count, start, end in zip(self._counts, self._starts, self._ends):
-            size = (tf.compat.dimension_value(inputs.shape[1]) if end is None else end) - start
-            found = (size - self._feature_size) // self._skip + 1
+            end = tf.compat.dimension_value(inputs.shape[1]) if end is None else end
+            if end is None:
+                raise ValueError('Cannot infer input_size from static shape inference.')
+            found = (end - start - self._feature_size) // self._skip + 1
             if found != count:
                 raise ValueError(f'Invalid num_frequency_blocks, requires {found} but gets {count}')
             places = [start + i * self._skip for i in range(count)]
