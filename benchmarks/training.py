@@ -47,7 +47,7 @@ TEXTS, WORDS, VOCABULARY = 50000, 40, 5000
 BFLOAT16 = '--precision=bfloat16'
 TOWERS = '--num_towers=2'
 SINGLE = '--intra_op_threads=1'
-FLOAT32 = ((), (SINGLE,), (TOWERS, SINGLE))
+VARIANTS = ((), (SINGLE,), (TOWERS, SINGLE), (BFLOAT16,), (BFLOAT16, TOWERS, SINGLE))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,6 @@ class Task:
       batch_size: global.
       steps: per run.
       tolerance: maximum relative difference of the numbers of weights.
-      variants: further flags of each run of trainer.py.
       peers: additional peers of this task, in the form of `_peers`.
     """
 
@@ -75,7 +74,6 @@ class Task:
     batch_size: int = 128
     steps: int = 1000
     tolerance: float = 0.0
-    variants: Sequence[Sequence[str]] = FLOAT32
     peers: Mapping[str, tuple[str, Sequence[str], str]] = dataclasses.field(default_factory=dict)
 
 
@@ -159,17 +157,16 @@ def _peers(net):
         'PyTorch, channels_last, fused optimizer': ('torch', torch, 'float32_fused'),
         'PyTorch, torch.compile': ('torch', torch, 'float32_compiled'),
         'PyTorch, channels_last, fused optimizer, torch.compile': ('torch', torch, 'float32_fused_compiled'),
-    }
-
-
-def _alexnet_peers():
-    keras, torch = ['keras_nets.py', 'alexnet'], ['torch_nets.py', 'alexnet']
-    lightning, jax = ['lightning_fit.py'], ['jax_alexnet.py']
-    return {
         'Keras fit, mixed_bfloat16': ('keras', keras, 'bfloat16'),
         'Keras fit, mixed_bfloat16, 10 steps per execution': ('keras', keras, 'bfloat16_loop'),
         'PyTorch, channels_last, fused optimizer, bfloat16': ('torch', torch, 'bfloat16_fused'),
         'PyTorch, channels_last, fused optimizer, torch.compile, bfloat16': ('torch', torch, 'bfloat16_fused_compiled'),
+    }
+
+
+def _alexnet_peers():
+    lightning, jax = ['lightning_fit.py'], ['jax_alexnet.py']
+    return {
         'Lightning, channels_last, fused optimizer': ('torch', lightning, 'float32'),
         'Lightning, channels_last, fused optimizer, bf16-mixed': ('torch', lightning, 'bfloat16'),
         'JAX': ('jax', jax, 'float32'),
@@ -183,15 +180,7 @@ _MOMENTUM = 'learning_rate=0.1,learning_rate_schedule=constant,augment_flip=True
 TASKS = {
     task.model: task
     for task in (
-        Task(
-            'alexnet',
-            'mnist',
-            f'{_ADAM},augment_shift=0',
-            _write_mnist,
-            48,
-            variants=(*FLOAT32, (BFLOAT16,), (BFLOAT16, TOWERS, SINGLE)),
-            peers=_alexnet_peers(),
-        ),
+        Task('alexnet', 'mnist', f'{_ADAM},augment_shift=0', _write_mnist, 48, peers=_alexnet_peers()),
         Task('resnet', 'cifar10', _MOMENTUM, _write_pictures, 244, steps=300),
         # Categories that occur at most once have no embedding.
         Task(
@@ -247,7 +236,7 @@ def main() -> None:
     arguments = parser.parse_args()
     task = TASKS[arguments.task]
     make_environments()
-    ours = {' '.join(['trainer.py', *flags]): flags for flags in task.variants}
+    ours = {' '.join(['trainer.py', *flags]): flags for flags in VARIANTS}
     with tempfile.TemporaryDirectory() as directory:
         _in_another_process(task.write, directory)
         path = os.path.join(directory, 'data.npz')

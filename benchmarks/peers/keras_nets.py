@@ -101,14 +101,14 @@ class Seq2Seq(keras.Model):
         self.keys = layers.Dense(128, use_bias=False)
         self.decoder = layers.GRU(128, return_sequences=True, reset_after=False)
         self.merge = layers.Dense(128, activation='tanh')
-        self.tokens = layers.Dense(256)
+        self.tokens = layers.Dense(256, dtype='float32')
 
     def call(self, texts):
         sources, previous = texts
         memory, forward, backward = self.encoder(self.embedding(sources))
         state = self.summary(ops.concatenate([forward, backward], 1))
         outputs = self.decoder(self.embedding(previous), initial_state=state)
-        bias = ops.where(sources > 0, 0.0, -1e9)[:, None]
+        bias = ops.cast(ops.where(sources > 0, 0.0, -1e9)[:, None], outputs.dtype)
         attention = ops.softmax(ops.matmul(outputs, ops.transpose(self.keys(memory), [0, 2, 1])) + bias)
         return self.tokens(self.merge(ops.concatenate([outputs, ops.matmul(attention, memory)], 2)))
 
