@@ -221,8 +221,9 @@ def test_opaque_images_are_decoded_only_if_they_may_be_transparent(tmp_path, mon
         ([picture(mode='RGBA', value=(1, 2, 3, 254))] * 9, True, 1),
     ):
         decoded.clear()
-        facts = infer([{'a': image} for image in images], a={'kind': 'image', 'size': 2})
-        assert facts[0].get('is_picture') == (AS_PICTURES if is_picture else None)
+        examples = [{'a': image, 'label': i} for i, image in enumerate(images)]
+        facts = describe(examples, {'features': {'a': {'kind': 'image', 'size': 2}}})
+        assert facts['features'][0].get('is_picture') == (AS_PICTURES if is_picture else None)
         assert is_picture == ('transparent' in caplog.text)
         assert len(decoded) == count and 'JPEG' not in decoded
 

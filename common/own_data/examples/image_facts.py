@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 import io
-import itertools
 from typing import Any
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
-import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.formats.images import orientation
@@ -22,8 +20,6 @@ _WITH_ALPHA = (b'\x04', b'\x06')  # Color types of PNG.
 def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Returns the given or actual 'size' and 'channels' of images, and whether they are pixels, 'is_raw'.
 
-    If some are transparent, or turned by their EXIF data, 'is_picture' is AS_PICTURES: all are taken upright, on white.
-
     Raises:
       UsageError: the schema contradicts the images, or is required.
       RunError: an image cannot be decoded.
@@ -37,20 +33,9 @@ def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any]
             return _describe_pixels(name, images, given, source)
         wrong = [image for image in images if not is_decoded(image)]
         raise RunError(f'{source}: {explain(name, wrong[0])}; so are {len(wrong)} of the first {len(images)}')
-    sizes, modes, have_alpha, are_turned = zip(*(_open(image, name, source) for image in images))
+    sizes, modes = zip(*(_size_and_mode(image, name, source) for image in images))
     size = given.get('size') or _find_size(name, sizes, source)
-    channels = _find_channels(name, formats, modes, given.get('channels'), source)
-    facts = {'size': size, 'channels': channels, 'is_raw': False}
-    if channels == 4 or not (any(are_turned) or any(map(_is_transparent, itertools.compress(images, have_alpha)))):
-        return facts
-    return {**facts, **as_pictures(name, source)}
-
-
-def as_pictures(name: str, source: str) -> dict[str, Any]:
-    """Warns that images are taken as pictures, upright and on white, and returns this as a fact about them."""
-    text = '%s: some of the images %s are transparent, or turned by EXIF data: they are taken upright, on white.'
-    tf.logging.warning(text, source, name)
-    return {'is_picture': AS_PICTURES}
+    return {'size': size, 'channels': _find_channels(name, formats, modes, given.get('channels'), source), 'is_raw': False}
 
 
 def may_be_picture(feature: Mapping[str, Any]) -> bool:
@@ -74,12 +59,16 @@ class PictureSearch:
         if self.found or not _is_doubtful(image):
             return
         try:
-            _, _, has_alpha, self.found = _open(image, '', '')
-        except RunError:  # It is named when it is parsed.
+            with Image.open(io.BytesIO(image)) as opened:
+                is_png = opened.format == PNG
+                # Pillow decodes a PNG to find EXIF data at its end.
+                self.found = (not is_png or b'eXIf' in image) and orientation(opened) != 1
+                has_alpha = opened.format in (PNG, GIF) and opened.has_transparency_data
+                if has_alpha and self._remaining and not self.found:
+                    self._remaining -= 1
+                    self.found = bool(np.asarray(opened.convert('RGBA'))[..., 3].min() < 255)
+        except Exception:  # Pillow raises errors of many types; the parser names a damaged image.
             return
-        if has_alpha and self._remaining and not self.found:
-            self._remaining -= 1
-            self.found = _is_transparent(image)
 
 
 def _is_doubtful(image):
@@ -130,25 +119,11 @@ def _find_channels(name, formats, modes, given, source):
     return channels
 
 
-def _open(image, name, source):
-    """Returns the size and mode of an image file, whether it has transparency data that count, and whether it is turned."""
+def _size_and_mode(image, name, source):
     try:
         with Image.open(io.BytesIO(image)) as opened:  # Reads only its header.
-            is_png = opened.format == PNG
-            # Pillow decodes a PNG to find EXIF data at its end.
-            is_turned = (not is_png or b'eXIf' in image) and orientation(opened) != 1
-            may_be_transparent = opened.format in (PNG, GIF) and opened.has_transparency_data
-            return opened.size, opened.mode, may_be_transparent, is_turned
+            return opened.size, opened.mode
     except UnidentifiedImageError:
         raise RunError(f'{source}: the image {name} is not an image of a kind that Pillow reads') from None
-    except Exception as error:  # Pillow raises errors of many types.
+    except Exception as error:  # As in `PictureSearch`.
         raise RunError(f'{source}: the image {name} cannot be read: {error}') from None
-
-
-def _is_transparent(image):
-    """Whether a pixel of an image file is; a damaged one is named when it is parsed."""
-    try:
-        with Image.open(io.BytesIO(image)) as opened:
-            return np.asarray(opened.convert('RGBA'))[..., 3].min() < 255
-    except Exception:  # As in `_open`.
-        return False

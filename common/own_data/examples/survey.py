@@ -11,7 +11,7 @@ from estimator_trainer.common.files import write_json
 from estimator_trainer.common.own_data import description
 from estimator_trainer.common.own_data.conversions import once
 from estimator_trainer.common.own_data.description import of_kind
-from estimator_trainer.common.own_data.examples.image_facts import as_pictures
+from estimator_trainer.common.own_data.examples.image_facts import AS_PICTURES
 from estimator_trainer.common.own_data.examples.inference import describe_role, infer_features
 from estimator_trainer.common.own_data.examples.profiles import (
     MAX_DISTINCT,
@@ -124,7 +124,9 @@ def describe(
     warn_of_trained(source, trained, features)
     for image in of_kind(features, IMAGE):
         if image['name'] in trained.pictures and trained.pictures[image['name']].found:
-            image.update(as_pictures(image['name'], source))
+            image['is_picture'] = AS_PICTURES
+            text = '%s: some of the images %s are transparent, or turned by EXIF data: they are taken upright, on white.'
+            tf.logging.warning(text, source, image['name'])
     facts = _describe_values(trained, features, params)
     others = {}
     for split in examples.splits:
