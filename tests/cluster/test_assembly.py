@@ -199,7 +199,7 @@ def test_a_task_with_another_output_dir_is_refused():
     cluster = Cluster(2)
     other = cluster.start(1, holder=lambda: '')
     cluster.wait_for(1)
-    cluster.start(0, timeout=1)
+    cluster.start(0)
     with pytest.raises(UsageError, match='--output_dir=/shared is not that of worker 0 .*: give all tasks the same one'):
         other.result(timeout=100)
 

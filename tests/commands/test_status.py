@@ -3,7 +3,7 @@
 import datetime
 import subprocess
 import sys
-import time
+import types
 
 import pytest
 
@@ -165,7 +165,8 @@ def test_a_watched_table_is_printed_again_on_a_terminal_alone(tmp_path, monkeypa
     with pytest.raises(UsageError, match='--watch needs a terminal'):
         command.show(str(tmp_path), is_watched=True)
     monkeypatch.setattr(sys.stdout, 'isatty', lambda: True)
-    monkeypatch.setattr(time, 'sleep', lambda seconds: (tmp_path / 'status.json').unlink())
+    clock = types.SimpleNamespace(sleep=lambda seconds: (tmp_path / 'status.json').unlink())
+    monkeypatch.setattr(command, 'time', clock)
     with pytest.raises(UsageError, match='there is no run'):
         command.show(str(tmp_path), is_watched=True)
     assert capsys.readouterr().out.count('\x1b[H\x1b[JRUN') == 1

@@ -3,8 +3,11 @@
 import inspect
 import json
 import os
+import time
+import types
 
 import tf_estimator  # noqa: F401 - before TensorFlow
+from tf_estimator.traps import by_steps
 
 import pytest
 import tensorflow as tf
@@ -43,7 +46,8 @@ def test_an_evaluator_task_evaluates_the_checkpoints_that_are_due(tmp_path, monk
     def next_checkpoint(seconds):
         train.train(slope.input_fn, max_steps=next(steps, 9))
 
-    monkeypatch.setattr('time.sleep', next_checkpoint)
+    for module in (training, by_steps):
+        monkeypatch.setattr(module, 'time', types.SimpleNamespace(time=time.time, sleep=next_checkpoint))
     train_spec = est.TrainSpec(slope.input_fn, 9)
     training._TrainingExecutor(slope.make_estimator(tmp_path), train_spec, spec(every_steps=4)).run_evaluator()
     assert evaluated(tmp_path) == [4, 9]
