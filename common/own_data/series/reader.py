@@ -162,9 +162,9 @@ def read(table: Table, columns: Sequence[Feature], missing: Sequence[str] = ()) 
         raise RunError(f'{table.path}: has no rows')
     times, values, lines = (np.concatenate([part[i] for part in parts]) for i in range(3))
     encoded = pa.chunked_array([part[3] for part in parts]).combine_chunks().dictionary_encode()
-    names, shown = encoded.dictionary.to_pylist(), {}
-    for name in names:
-        shown.setdefault(key(name), display(name))  # All spellings of a group are one.
+    names = encoded.dictionary.to_pylist()
+    shown = {key(name): display(name) for name in reversed(names)}
+    shown = {each: shown[each] for each in map(key, names)}
     number = {each: i for i, each in enumerate(shown)}
     codes = np.array([number[key(name)] for name in names])[encoded.indices.to_numpy(zero_copy_only=False)]
     order = np.lexsort([times, codes])
