@@ -54,11 +54,12 @@ def merge(paths: Sequence[str], target: str, class_names: Mapping[str, Sequence[
         builder.save()
 
 
-def leave_out(path: str, key: str) -> None:
-    """Removes a signature from a SavedModel; its ops stay, and are never run."""
+def leave_out(path: str, signature: str) -> None:
+    """Removes the signatures of this name, as of `signatures_of`, from a SavedModel; their ops stay, and are never run."""
     saved = loader_impl.parse_saved_model(path)
     for definition in saved.meta_graphs:
-        definition.signature_def.pop(key, None)
+        for key in [key for key in definition.signature_def if key.startswith(f'{signature}:')]:
+            definition.signature_def.pop(key)
     write(os.path.join(path, tf.saved_model.constants.SAVED_MODEL_FILENAME_PB), saved.SerializeToString())
 
 

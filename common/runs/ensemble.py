@@ -135,7 +135,7 @@ def _leave_out_examples(experiments, target):
     columns = [experiment.params.metadata.get('columns', ()) for experiment in experiments]
     dates = [[(one['name'], one['origin'], one['cycles']) for one in found if 'origin' in one] for found in columns]
     if any(found != dates[0] for found in dates):
-        merged.leave_out(target, f'{EXAMPLES}:{tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY}')
+        merged.leave_out(target, EXAMPLES)
         names = listed(dict.fromkeys(name for found in dates for name, *_ in found), _MAX_LISTED)
         text = 'The export takes no serialized examples, in which dates (%s) count from another day in each fold.'
         tf.logging.warning(text, names)
