@@ -334,10 +334,19 @@ def test_rows_that_cannot_be_read_are_one_line(prepared):
     for rows, message in (
         (pa.table([DATES, VALUES, VALUES], names=['date', 'y', 'y']), 'the rows: the table names two columns y: rename one'),
         ({'date': [b'\xff'], 'y': [1]}, 'the rows: the column date has bytes that are no text: leave it out'),
-        ({'date': DATES[:1], 'y': [2**70]}, 'the rows cannot be read: '),
+        ({'date': DATES[:1], 'y': [2**70]}, 'the rows cannot be read: column y: '),
+        ([{'date': DATES[0], 'y': 1.5}, {'date': DATES[1], 'y': 'x'}], 'the rows cannot be read: column y: '),
+        ({'date': DATES[:2], 'y': [1.5, '']}, "the rows: row 2: column y: '' is no number: a target must not be missing"),
     ):
         with pytest.raises(RunError, match=f'^{message}'):
             series.take_rows(found.params, rows)
+
+
+def test_an_empty_text_beside_the_numbers_of_a_program_is_missing(prepared):
+    found = prepared(table(DATES, VALUES, VALUES, names=('date', 'y', 'p')))
+    rows = [{'date': date, 'y': y, 'p': p} for date, y, p in zip(DATES, [1, 2, 3], [1.5, ' ', 2.5])]
+    for form in (rows, {name: [row[name] for row in rows] for name in rows[0]}):
+        np.testing.assert_array_equal(series.take_rows(found.params, form)[0]['p'], np.float32([[1.5, np.nan, 2.5]]))
 
 
 def test_numbers_of_programs_are_read_as_such_whatever_the_file_for_training_has(prepared, tmp_path):

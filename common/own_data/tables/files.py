@@ -158,13 +158,26 @@ def open_rows(rows: Any, named: Collection[str] = ()) -> Table | None:
             return _Rows(pa.table(rows), named)
         if isinstance(rows, dict) and rows:
             # Names that become equal are refused.
-            return _Rows(pa.table([*map(pa.array, rows.values())], [*map(str, rows)]), named)
+            return _Rows(pa.table([_to_array(*item) for item in rows.items()], [*map(str, rows)]), named)
         if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
             names = dict.fromkeys(itertools.chain(*rows))  # Table.from_pylist takes those of the first row alone.
-            return _Rows(pa.table([pa.array([row.get(name) for row in rows]) for name in names], [*map(str, names)]), named)
+            return _Rows(
+                pa.table([_to_array(name, [row.get(name) for row in rows]) for name in names], [*map(str, names)]), named
+            )
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise RunError(f'the rows cannot be read: {" ".join(str(error).split())}') from None
     return None
+
+
+def _to_array(name, values):
+    """Returns a column of a program; texts of spaces alone are missing beside numbers, as they are in files."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        rest = [None if isinstance(value, str) and not value.strip() else value for value in values]
+        if rest == [*values]:
+            raise RunError(f'the rows cannot be read: column {name}: {" ".join(str(error).split())}') from None
+    return _to_array(name, rest)
 
 
 def _textless_in(schema):
