@@ -14,10 +14,9 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.formats import encoded, images, picture_files, stored_pictures
 from estimator_trainer.common.own_data.description import of_kind
-from estimator_trainer.common.own_data.examples import parser
 from estimator_trainer.common.own_data.schema import IMAGE
 from estimator_trainer.common.own_data.tables import picture_column, raw_columns
-from estimator_trainer.common.own_data.tables.encoding import LEARNED, encoded_features
+from estimator_trainer.common.own_data.tables.encoding import LEARNED
 from estimator_trainer.datasets import table
 from estimator_trainer.hparams.build import HParams
 
@@ -63,7 +62,7 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
 
     The 'example_id' is the path in the table, unless a column of it is the id.
     """
-    features, labels = parser.parse(mode, params, serialized, encoded_features(params.metadata))
+    features, labels = table.parse_batch(mode, params, serialized)
     prefix = picture_column.prefix_of(_column(params))
     spec = {**stored_pictures.spec(prefix), f'{prefix}path': tf.io.FixedLenFeature([], tf.string, '')}
     example = tf.io.parse_single_example(serialized, spec)

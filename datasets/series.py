@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.composed_names import under_names_of
 from estimator_trainer.common.errors import RunError, UsageError, check_range, listed
 from estimator_trainer.common.own_data.conversions import convert_once, read_metadata, read_summary
 from estimator_trainer.common.own_data.description import of_kind
@@ -131,10 +132,15 @@ def take_rows(params: HParams, rows: Any) -> tuple[dict[str, np.ndarray], dict[s
     """
     time, *others = params.metadata['columns']
     names = [column['name'] for column in others if column['kind'] != reader.GROUP]
+    known = [column['name'] for column in params.metadata['columns']]
+    if isinstance(rows, dict):
+        rows = under_names_of(rows, known)
+    elif isinstance(rows, list):
+        rows = [under_names_of(row, known) if isinstance(row, dict) else row for row in rows]
     first = rows[0] if isinstance(rows, list) and rows else rows
     if isinstance(first, dict) and _is_window(first, names[0], time['name'], first is rows):
         return None
-    table = open_rows(rows)
+    table = open_rows(rows, known)
     if table is None:
         return None
     fields, windows = zip(*_last(table, params))
@@ -160,12 +166,15 @@ def _last(table, params):
     """Yields the group and the next times of each series, and its last window, or the error of one that is too short."""
     columns, found, step = _known(table, params)
     for group, series in found.items():
-        if len(series.times) >= params.window:
-            times = step.texts(step.after(int(series.times[-1]), params.horizon))
-            yield _fields(columns, group, times), {'past': series.values[-params.window :], 'time': int(series.times[-1])}
+        past, place = series.values[-params.window :], f'{table.path}: {reader.label(columns, group)}'
+        if len(series.times) < params.window:
+            has = f'{len(series.times)} rows, but window={params.window} requires as many'
+            yield _fields(columns, group, []), RunError(f'{place}{has}: give more of its past')
+        elif wrong := windowing.lost_in_float32(past[:, 0], params.metadata['least_scale']):
+            yield _fields(columns, group, []), RunError(f'{place}{wrong}')
         else:
-            has = f'{reader.label(columns, group)}{len(series.times)} rows, but window={params.window} requires as many'
-            yield _fields(columns, group, []), RunError(f'{table.path}: {has}: give more of its past')
+            times = step.texts(step.after(int(series.times[-1]), params.horizon))
+            yield _fields(columns, group, times), {'past': past, 'time': int(series.times[-1])}
 
 
 def _open(path, params):

@@ -39,6 +39,7 @@ from estimator_trainer.common.own_data.texts import tokens
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
+PREDICT = tf.estimator.ModeKeys.PREDICT
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in SUFFIXES)
 PARSED_ONCE = True
 OWN_FOLDS = True
@@ -129,7 +130,9 @@ def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict
 
     Each is present if such columns exist; see `parser.parse`. In PREDICT there are no labels.
     """
-    return parser.parse(mode, params, serialized, encoded_features(params.metadata))
+    stored = encoded_features(params.metadata)
+    serialized = parser.checked(params, serialized, stored) if mode == PREDICT else serialized
+    return parser.parse(mode, params, serialized, stored)
 
 
 def by_column(params: HParams, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -188,6 +191,7 @@ def _path(data_dir, params, schema):
     (target, *others) = names_in(params.target) or ['']
     facts = [schema.content, params.train_split, params.target if others else target, *(params[name] for name in names)]
     facts += [*tokens.facts(params), *folds.facts(params), *cells.facts(params.missing)]
+    facts += ['NFC'] if params.tokens == tokens.BYTES else []
     files = _files(params)
     facts += ['by class'] if folds.is_by_class(files.files, params.metadata) else []
     if 'image_column' not in params:

@@ -29,6 +29,7 @@ from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_cla
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
+PREDICT = tf.estimator.ModeKeys.PREDICT
 INPUT_PATTERNS = ('*.txt', '*.tsv')
 OWN_FOLDS = True
 LACKS = ('image',)
@@ -86,6 +87,7 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
 
     Of a batch, they are {'text': int32 [batch, longest]}, padded with 0, and {'label': int32 [batch]}.
     """
+    serialized = parser.checked(params, serialized, _FEATURES) if mode == PREDICT else serialized
     return parser.parse(mode, params, serialized, _FEATURES)
 
 

@@ -8,6 +8,7 @@ from tensorflow.python.saved_model import loader_impl
 
 from estimator_trainer.common.console import errors_only
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.files import write
 from estimator_trainer.common.inference.ensemble import CLASS_IDS, CLASS_NAME, CLASSES, PREDICTED, source_of
 
 _SERVING = tf.saved_model.tag_constants.SERVING
@@ -51,6 +52,15 @@ def merge(paths: Sequence[str], target: str, class_names: Mapping[str, Sequence[
             main_op=tf.group(*inits),
         )
         builder.save()
+
+
+def leave_out(path: str, signature: str) -> None:
+    """Removes the signatures of this name, as of `signatures_of`, from a SavedModel; their ops stay, and are never run."""
+    saved = loader_impl.parse_saved_model(path)
+    for definition in saved.meta_graphs:
+        for key in [key for key in definition.signature_def if key.startswith(f'{signature}:')]:
+            definition.signature_def.pop(key)
+    write(os.path.join(path, tf.saved_model.constants.SAVED_MODEL_FILENAME_PB), saved.SerializeToString())
 
 
 def _load(session, path, scope, first, assets):

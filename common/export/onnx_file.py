@@ -15,6 +15,7 @@ PACKAGES = ('tf2onnx', 'onnxruntime')
 _OPSET = 17  # ONNX Runtime 1.12 and later.
 _QUANTIZED = ['Conv', 'MatMul', 'Gemm']  # The work of a network; the rest keeps float32.
 _HALVED = [*_QUANTIZED, 'Gather']  # Also tables of embeddings.
+_FLOAT, _FLOAT16 = 1, 10  # Of onnx.TensorProto.
 _MAX_LISTED = 5
 
 
@@ -98,7 +99,55 @@ def _to_float16(model):
     from onnxruntime.transformers import float16
 
     blocked = sorted({node.op_type for node in model.graph.node} - {*_HALVED})
-    return float16.convert_float_to_float16(model, keep_io_types=True, op_block_list=blocked)
+    names = {name for node in model.graph.node for name in node.output}
+    has_halves = any(_is_cast(node, _FLOAT16) for node in model.graph.node)
+    found = float16.convert_float_to_float16(model, keep_io_types=True, op_block_list=blocked)
+    return found if has_halves else _without_round_trips(found, names)
+
+
+def _is_cast(node, kind):
+    """Whether a node casts its input to a type."""
+    return node.op_type == 'Cast' and node.attribute[0].i == kind
+
+
+def _without_round_trips(model, names):
+    """Gives ops in float32 what others have made as it is: the converter casts each of their values to float16 and back.
+
+    So numbers above 65504 became infinite.
+
+    Args:
+      names: of the tensors before the conversion.
+    """
+    graph = model.graph
+    outputs, inner = {output.name for output in graph.output}, {*_used_within(graph)}
+    halves = {node.output[0]: node.input[0] for node in graph.node if _is_cast(node, _FLOAT16)}
+    casts = [node for node in graph.node if _is_cast(node, _FLOAT) and node.input[0] in halves]
+    whole = {node.output[0]: halves[node.input[0]] for node in casts}
+    for node in graph.node:
+        if node.output[0] in whole and node.output[0] in outputs:
+            node.op_type, node.input[0] = 'Identity', whole[node.output[0]]
+            del node.attribute[:]
+        else:
+            node.input[:] = [whole.get(name, name) for name in node.input]
+    for made in (whole, halves):  # The former use the latter.
+        used = {*outputs, *inner, *(name for node in graph.node for name in node.input)}
+        for node in [node for node in graph.node if node.output[0] in made and node.output[0] not in used]:
+            graph.node.remove(node)
+    lost = {*names} - {name for node in graph.node for name in node.output}
+    former = {source: name for name, source in halves.items() if name in lost and source not in outputs | inner}
+    for node in graph.node:  # By their names, ops are compared with those of the network.
+        node.input[:] = [former.get(name, name) for name in node.input]
+        node.output[:] = [former.get(name, name) for name in node.output]
+    del graph.value_info[:]  # Their types have changed.
+    return model
+
+
+def _used_within(graph):
+    """Yields the names of the inputs of nodes in the graphs within a graph, as those of loops are."""
+    for attribute in (attribute for node in graph.node for attribute in node.attribute):
+        for body in [attribute.g, *attribute.graphs]:
+            yield from (name for node in body.node for name in node.input)
+            yield from _used_within(body)
 
 
 def _to_int8(model, network, batches):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.composed_names import in_forms_of, under_names_of
 from estimator_trainer.common.errors import describe, listed, show
 from estimator_trainer.common.formats import images
 from estimator_trainer.common.formats.encoded import PICTURE
@@ -39,8 +40,8 @@ def make_batch(inputs: Any, specs: Specs, readers: Mapping[str, Read] = _NO_READ
     Args:
       inputs: a table with named columns (of pandas, polars or pyarrow), a dict of columns or of a single row, a list of dicts,
         an array or nested list [batch, columns], or a single row [columns]; if there is one input, also its values alone. An
-        input of sentences, `tags.TOKENS`, may have lists of tokens. Columns with other names are left out. None, NaN and '' are
-        missing.
+        input of sentences, `tags.TOKENS`, may have lists of tokens. Columns with other names are left out; accents in names may
+        be composed or apart. None, NaN and '' are missing.
       specs: {name: tf.TensorSpec [batch, ...]} of the raw inputs; the columns of an array have their order.
       readers: {column: function from a text, or a picture file, in it to its raw input}, as the dataset reads its files.
 
@@ -92,23 +93,25 @@ def _plain_row(row, columns):
 def _columns(inputs, specs):
     """Returns {name: values}, and whether the rows are a single one."""
     is_row = hasattr(inputs, 'to_dict') and hasattr(inputs, 'keys') and not hasattr(inputs, 'columns')
-    if is_row and {*specs} <= {*map(str, inputs.keys())}:
+    if is_row and {*specs} <= {*in_forms_of(map(str, inputs.keys()), specs)}:
         inputs = {str(name): value for name, value in inputs.to_dict().items()}  # A row of a table of pandas.
     if isinstance(inputs, Mapping):
+        inputs = under_names_of(inputs, specs)
         _check_names(inputs, specs, 'the dict')
         are_single = [_is_single(inputs[name], spec) for name, spec in specs.items()]
         if any(are_single) and not all(are_single):
             raise ValueError(f'the inputs {listed(specs, _LISTED)} must be all columns or all of one row')
         return {name: [inputs[name]] if all(are_single) else inputs[name] for name in specs}, all(are_single)
     if (names := _names_of(inputs)) is not None:
-        by_name = {str(name): name for name in names}
+        by_name = under_names_of({str(name): name for name in names}, specs)
         _check_names(by_name, specs, 'the table')
         to_array = {name: _array if spec.dtype == tf.string else np.asarray for name, spec in specs.items()}
         return {name: to_array[name](inputs[by_name[name]]) for name in specs}, False
     if isinstance(inputs, (list, tuple)) and inputs and all(isinstance(row, Mapping) for row in inputs):
-        for number, row in enumerate(inputs):
+        rows = [under_names_of(row, specs) for row in inputs]
+        for number, row in enumerate(rows):
             _check_names(row, specs, f'row {number}')
-        return {name: [row[name] for row in inputs] for name in specs}, False
+        return {name: [row[name] for row in rows] for name in specs}, False
     return _columns_of_array(inputs, specs)
 
 

@@ -9,10 +9,11 @@ from typing import Any, cast
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.errors import RunError, UsageError, listed
 from estimator_trainer.common.export import comparison, inputs, merged, saved_model
 from estimator_trainer.common.inference.ensemble import average
 from estimator_trainer.common.inference.prediction import Prediction, read_labels
+from estimator_trainer.common.inference.signatures import EXAMPLES
 from estimator_trainer.common.inference.threshold import OUTPUT
 from estimator_trainer.common.runs import chosen_checkpoint
 from estimator_trainer.common.runs.decision import decided
@@ -22,6 +23,8 @@ from estimator_trainer.common.runs.inference_schedules import predictions_of, pr
 from estimator_trainer.common.storage import export_versions
 from estimator_trainer.common.storage.export_versions import SAVED_MODEL
 from estimator_trainer.common.targets import class_names_of
+
+_MAX_LISTED = 5  # Names in a message.
 
 
 def predict(experiments: Sequence[Experiment], output_dir: str) -> dict[str, Any]:
@@ -119,11 +122,23 @@ def export(experiments: Sequence[Experiment], output_dir: str) -> dict[str, Any]
         target = os.path.join(parent, SAVED_MODEL)
         merged.merge(paths, target, class_names_of(first.source.params.metadata))
         compared = _compare(first.source, paths, target)
+        _leave_out_examples(experiments, target)
         facts = {'format': SAVED_MODEL, 'folds': len(paths), 'comparison': compared}
         facts |= {} if threshold is None else {OUTPUT: threshold}
         add_card(first, chosen[0], target, facts)
         published = export_versions.publish({SAVED_MODEL: target}, directory)
     return {'folds': len(paths), 'export': published[SAVED_MODEL], 'compared': {SAVED_MODEL: compared}}
+
+
+def _leave_out_examples(experiments, target):
+    """Leaves out serialized examples if these differ by fold: dates in them count from the first one that it learned."""
+    columns = [experiment.params.metadata.get('columns', ()) for experiment in experiments]
+    dates = [[(one['name'], one['origin'], one['cycles']) for one in found if 'origin' in one] for found in columns]
+    if any(found != dates[0] for found in dates):
+        merged.leave_out(target, EXAMPLES)
+        names = listed(dict.fromkeys(name for found in dates for name, *_ in found), _MAX_LISTED)
+        text = 'The export takes no serialized examples, in which dates (%s) count from another day in each fold.'
+        tf.logging.warning(text, names)
 
 
 def _compare(source, paths, target):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, first_line
+from estimator_trainer.common.errors import RunError, first_line, show
 from estimator_trainer.common.files import read_json, stamp
 from estimator_trainer.common.formats.encoded import PICTURE
 from estimator_trainer.common.inference.requests import SIGNATURE, make_example
@@ -73,6 +73,7 @@ class ExportedModel:
         if request.columns.keys() != inputs.specs.keys():
             raise Replaced(loaded.version)
         check_pixels(request.columns, inputs.pictures)
+        _refuse_decimal_commas(request.columns, loaded.form)
         try:
             batch, _ = make_batch(request.columns, inputs.specs)
         except OverflowError as error:
@@ -122,6 +123,16 @@ class ExportedModel:
         """Waits for the requests in progress."""
         for batcher in self._batchers.values():
             batcher.close()
+
+
+def _refuse_decimal_commas(columns, form):
+    """Raises ValueError for a text in a column whose files have decimal commas: 1.234 is 1234 there."""
+    for field in form['fields']:
+        for value in columns.get(field['name'], ()) if 'decimal' in field else ():
+            if isinstance(value, str) and value.strip():
+                raise ValueError(
+                    f'the input {field["name"]}: {show(value)} is a text, and files have decimal commas there: send a number'
+                )
 
 
 def _find(path):

@@ -11,6 +11,7 @@ from estimator_trainer.common.targets import is_forecast
 
 MAX_CHOICES = 1000
 _OF_TARGET = ('name', 'key', 'class_names')  # The page's facts about one of several.
+_COMMA = 'comma'  # What decimals follow in the files of a column, which an export does not read.
 MAX_DRAWN = 64  # Pixels of a side of gray pictures, such as digits.
 
 
@@ -41,7 +42,8 @@ def field_of(name: str, spec: tf.TensorSpec, is_picture: bool, column: Mapping[s
     """Returns a field: 'name', 'type' and 'hint'.
 
     The type is picture, with the size in which it may be drawn, or 0, in 'draws'; choice, with 'choices'; number; text; or json
-    for other shapes. The 'typical' value, if there is one, is the mean, or the most frequent category.
+    for other shapes. A number whose decimals follow a comma in files has 'decimal'. The 'typical' value, if there is one, is
+    the mean, or the most frequent category.
     """
     field = {'name': name, 'hint': ''}
     if is_picture:
@@ -52,7 +54,9 @@ def field_of(name: str, spec: tf.TensorSpec, is_picture: bool, column: Mapping[s
         sizes = ', '.join('any' if size is None else str(size) for size in spec.shape.as_list()[1:])
         return {**field, 'type': 'json', 'hint': f'{spec.dtype.name} [{sizes}]'}
     if spec.dtype != tf.string:
-        return {**field, 'type': 'number', **_usual(column)}
+        found = {**field, 'type': 'number', **_usual(column)}
+        is_comma = column.get('style', {}).get('decimal') == _COMMA
+        return {**found, 'hint': found['hint'].replace('.', ','), 'decimal': _COMMA} if is_comma else found
     if 'vocabulary' in column:
         choices = [str(value) for value in column['vocabulary'][:MAX_CHOICES]]
         return {**field, 'type': 'choice', 'choices': choices, **({'typical': choices[0]} if choices else {})}

@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.core.framework import types_pb2
 
 from estimator_trainer.common import json_text, tags
+from estimator_trainer.common.composed_names import under_names_of
 from estimator_trainer.common.errors import describe, listed, show
 from estimator_trainer.common.inference.arrays import joined, without_padding, wrong
 
@@ -121,6 +122,7 @@ def _of_rows(rows, inputs):
         raise ValueError(f'"instances" must be a list of examples, not {"an empty one" if rows == [] else describe(rows)}')
     if len(inputs.specs) == 1 and not any(_is_named(row) for row in rows):
         return dict.fromkeys(inputs.specs, rows)
+    rows = [_known(row, inputs) for row in rows]
     for number, row in enumerate(rows):
         _check_names(row, inputs, f'instance {number}')
     return {name: [row[name] for row in rows] for name in inputs.specs}
@@ -129,6 +131,7 @@ def _of_rows(rows, inputs):
 def _of_columns(columns, inputs):
     if len(inputs.specs) == 1 and not _is_named(columns):
         columns = dict.fromkeys(inputs.specs, columns)
+    columns = _known(columns, inputs)
     _check_names(columns, inputs, '"inputs"')
     for name in inputs.specs:
         if not isinstance(columns[name], list) or not columns[name]:
@@ -137,6 +140,10 @@ def _of_columns(columns, inputs):
     if len(sizes := {len(columns[name]) for name in inputs.specs}) > 1:
         raise ValueError(f'the inputs {listed(inputs.specs, _LISTED)} have batches of different sizes: {sorted(sizes)}')
     return {name: columns[name] for name in inputs.specs}
+
+
+def _known(values, inputs):
+    return under_names_of(values, [*inputs.specs, *inputs.ignored]) if isinstance(values, dict) else values
 
 
 def _is_named(value):

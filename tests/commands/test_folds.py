@@ -19,8 +19,11 @@ SETTINGS = ('--model=linear', '--dataset=table', '--train_steps=4', '--verbosity
 def trained(tmp_path_factory):
     """The Folds of a small table, of which the second half of the third column tells the class."""
     directory = tmp_path_factory.mktemp('folds')
-    rows = [f'{number % 7},{"ab"[number % 2]},{number / 10},{"no" if number < 12 else "yes"}' for number in range(24)]
-    (directory / 'rows.csv').write_text('\n'.join(['x,kind,y,target', *rows, '']))
+    rows = [
+        f'{number % 7},{"ab"[number % 2]},{number / 10},2024-03-{number + 1:02},{"no" if number < 12 else "yes"}'
+        for number in range(24)
+    ]
+    (directory / 'rows.csv').write_text('\n'.join(['x,kind,y,day,target', *rows, '']))
     hparams = {'table_file': str(directory / 'rows.csv'), 'hidden_units': [4]}
     options = {'data_dir': str(directory / 'data'), 'train_steps': 4}
     return estimator_trainer.train_folds('mlp', 'table', str(directory / 'out'), folds=2, jobs=2, hparams=hparams, **options)
@@ -52,19 +55,22 @@ def test_suspects_are_ranked_by_the_fold_that_has_not_seen_them(trained):
 
 
 def test_predictions_and_an_export_are_the_averages_of_the_folds(trained, tmp_path):
-    inputs = {'x': ['1', '5'], 'kind': ['a', 'b'], 'y': ['0.3', '2.2']}
+    days = ['2024-03-02', '2024-03-20']
+    inputs = {'x': ['1', '5'], 'kind': ['a', 'b'], 'y': ['0.3', '2.2'], 'day': days}
     expected = np.mean([run.predict(inputs)['probabilities'] for run in trained.runs], 0)
     found = trained.predict(inputs)
     np.testing.assert_allclose(found['probabilities'], expected, rtol=1e-6)
     assert found['class_name'].tolist() == [('no', 'yes')[number] for number in expected.argmax(1)]
-    assert trained.predict({'x': 1, 'kind': 'a', 'y': 0.3})['probabilities'].shape == (2,)
-    (tmp_path / 'in.csv').write_text('x,kind,y\n1,a,0.3\nmany,b,2.2\n5,b,2.2\n')
+    assert trained.predict({'x': 1, 'kind': 'a', 'y': 0.3, 'day': days[0]})['probabilities'].shape == (2,)
+    (tmp_path / 'in.csv').write_text(f'x,kind,y,day\n1,a,0.3,{days[0]}\nmany,b,2.2,\n5,b,2.2,{days[1]}\n')
     lines = trained.predict_files(str(tmp_path / 'in.csv'))
     np.testing.assert_allclose([lines[0]['probabilities'], lines[2]['probabilities']], expected, rtol=1e-5)
     assert 'error' in lines[1]
     shutil.move(trained.export(), tmp_path / 'export')  # It needs nothing of the folds.
-    signature = tf2.saved_model.load(str(tmp_path / 'export')).signatures['serving_default']
-    outputs = signature(x=tf2.constant([1.0, 5.0]), kind=tf2.constant(['a', 'b']), y=tf2.constant([0.3, 2.2]))
+    signatures = tf2.saved_model.load(str(tmp_path / 'export')).signatures
+    raw = {'x': [1.0, 5.0], 'kind': ['a', 'b'], 'y': [0.3, 2.2], 'day': days}
+    outputs = signatures['serving_default'](**{name: tf2.constant(values) for name, values in raw.items()})
+    assert {*signatures} <= {'serving_default', 'predict'}  # In examples, days count from another one in each fold.
     np.testing.assert_allclose(outputs['probabilities'], expected, rtol=1e-5)
     assert [name.decode() for name in outputs['class_name'].numpy()] == found['class_name'].tolist()
 

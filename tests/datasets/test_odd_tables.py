@@ -283,14 +283,26 @@ def test_dates_are_read_alike_in_files_and_graphs_with_years_of_two_digits_as_po
         '1/2/2024\xa03:00': None,
         '\u0661/\u0662/2024': None,
         '\u20031/2/2024 3:00\u202fPM\xa0': (2024, 2, 1),
+        **dict.fromkeys(['2024-03-04', '2024/03/04', '2024.03.04', '04-03-2024', '04/03/2024', '04.03.2024'], (2024, 3, 4)),
+        **dict.fromkeys(['2024-03/04', '2024/03.04', '2024.03-04', '04-03/2024', '04/03.2024', '04.03/24', '4-3/24'], None),
     }
     expected = [np.nan if day is None else (datetime.date(*day) - datetime.date(1970, 1, 1)).days for day in days.values()]
     expected[2] += 0.5
-    expected[-1] += 15 / 24
+    expected[9] += 15 / 24
     found = to_days(pa.array([cell.strip() for cell in days]), 'dmy')
     with tf.Graph().as_default(), tf.Session() as session:
         in_graph = session.run(date_ops.to_days(tf.constant([*days]), 'dmy'))
     np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(in_graph, expected)
+
+
+def test_months_before_days_are_read_alike_in_files_and_graphs():
+    days = {'03/04/2024': (2024, 3, 4), '03-04-24': None, '03-04-2024': (2024, 3, 4), '2024/03/04': (2024, 3, 4)}
+    days |= dict.fromkeys(['03.04.2024', '03-04/2024', '03/04-2024', '2024-03/04', '13/04/2024'], None)
+    expected = [np.nan if day is None else (datetime.date(*day) - datetime.date(1970, 1, 1)).days for day in days.values()]
+    with tf.Graph().as_default(), tf.Session() as session:
+        in_graph = session.run(date_ops.to_days(tf.constant([*days]), 'mdy'))
+    np.testing.assert_allclose(to_days(pa.array([*days]), 'mdy'), expected)
     np.testing.assert_allclose(in_graph, expected)
 
 

@@ -291,15 +291,62 @@ def test_a_target_with_accents_apart_is_found_in_files_to_forecast_from(prepared
     assert found.read_labeled(tmp_path / 'a.csv')[0]
 
 
+def test_accents_apart_in_names_and_groups_of_rows_are_the_same(prepared, tmp_path):
+    rows = [(DATES[i], group, VALUES[i]) for group in ('Süd', 'Nord') for i in range(40)]
+    found = prepared(
+        table(*zip(*rows), names=('Tag für Tag', 'g', 'Verkäufe')), time='Tag für Tag', target='Verkäufe', group='g'
+    )
+    apart = [unicodedata.normalize('NFD', name) for name in ('Tag für Tag', 'g', 'Verkäufe')]
+    given = [(date, unicodedata.normalize('NFD', group) if i % 2 else group, y) for i, (date, group, y) in enumerate(rows)]
+    frame = pa.table(dict(zip(apart, map(list, zip(*given)))))
+    expected, _ = series.take_rows(found.params, [dict(zip(('Tag für Tag', 'g', 'Verkäufe'), row)) for row in rows])
+    for form in (frame, frame.to_pydict(), frame.to_pylist()):
+        arrays, fields = series.take_rows(found.params, form)
+        assert fields['group'].tolist() == ['Süd', 'Nord']
+        assert {name: array.tolist() for name, array in arrays.items()} == {
+            name: array.tolist() for name, array in expected.items()
+        }
+    (tmp_path / 'new.csv').write_text(table(*zip(*given), names=apart))
+    assert [fields['group'] for fields, _ in series.read_input(str(tmp_path / 'new.csv'), found.params)] == ['Süd', 'Nord']
+
+
+def test_a_window_that_float32_cannot_hold_is_refused(prepared, tmp_path):
+    found = prepared(table(DATES, VALUES))
+    new = tmp_path / 'new.csv'
+    for values, message in (
+        ([1e19, 2e19, 3e19], '3e\\+19 is larger than 1e\\+18: write the numbers in a larger unit'),
+        ([2e9, 2e9 + 9, 2e9 + 1], r'numbers up to 2000000009 change by about 4.03 in a window, which is lost in float32: sub'),
+    ):
+        new.write_text(table(DATES[:3], values))
+        [(_, error)] = series.read_input(str(new), found.params)
+        with pytest.raises(RunError, match=f'new.csv: {message}'):
+            raise error
+        with pytest.raises(RunError, match=f'the rows: {message}'):
+            series.take_rows(found.params, {'date': DATES[:3], 'y': values})
+    for values in ([2e9] * 3, [5e5, 5e5 + 1e-7, 5e5], [2e9, 2e9 + 1000, 2e9]):  # A constant, but for rounding, can be forecast.
+        assert series.take_rows(found.params, {'date': DATES[:3], 'y': values})[0]['y'].shape == (1, 3)
+    with pytest.raises(tf.errors.InvalidArgumentError, match='the input y has a number larger than 1e\\+18'):
+        prepare_raw(series, found.params, {'date': [DATES[2]], 'y': [[1e19, 2e19, 3e19]]})
+
+
 def test_rows_that_cannot_be_read_are_one_line(prepared):
     found = prepared(table(DATES, VALUES))
     for rows, message in (
         (pa.table([DATES, VALUES, VALUES], names=['date', 'y', 'y']), 'the rows: the table names two columns y: rename one'),
         ({'date': [b'\xff'], 'y': [1]}, 'the rows: the column date has bytes that are no text: leave it out'),
-        ({'date': DATES[:1], 'y': [2**70]}, 'the rows cannot be read: '),
+        ({'date': DATES[:1], 'y': [2**70]}, 'the rows cannot be read: column y: '),
+        ([{'date': DATES[0], 'y': 1.5}, {'date': DATES[1], 'y': 'x'}], 'the rows cannot be read: column y: '),
+        ({'date': DATES[:2], 'y': [1.5, '']}, "the rows: row 2: column y: '' is no number: a target must not be missing"),
     ):
         with pytest.raises(RunError, match=f'^{message}'):
             series.take_rows(found.params, rows)
+
+
+def test_an_empty_text_beside_the_numbers_of_a_program_is_missing(prepared):
+    found = prepared(table(DATES, VALUES, VALUES, names=('date', 'y', 'p')))
+    rows = [{'date': date, 'y': y, 'p': p} for date, y, p in zip(DATES, [1, 2, 3], [1.5, ' ', 2.5])]
+    for form in (rows, {name: [row[name] for row in rows] for name in rows[0]}):
+        np.testing.assert_array_equal(series.take_rows(found.params, form)[0]['p'], np.float32([[1.5, np.nan, 2.5]]))
 
 
 def test_numbers_of_programs_are_read_as_such_whatever_the_file_for_training_has(prepared, tmp_path):

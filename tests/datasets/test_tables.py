@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import types
+import unicodedata
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common import assets
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.inference.rows import make_batch
 from estimator_trainer.common.own_data import conversions
 from estimator_trainer.common.own_data.examples import serialization
 from estimator_trainer.common.own_data.lines import Lines, Position
@@ -41,7 +43,7 @@ from estimator_trainer.common.runs import saved_dataset
 from estimator_trainer.datasets import csv
 from estimator_trainer.datasets import table as dataset
 from estimator_trainer.hparams import build
-from tests.datasets.own_data import PREDICT, Prepared, make_schema, predicted, prepare_raw, serve
+from tests.datasets.own_data import PREDICT, Prepared, make_schema, parse, predicted, prepare_raw, serve
 from tests.shared import failed, refused
 
 
@@ -826,6 +828,59 @@ def test_names_are_the_same_in_both_forms_of_unicode_and_zero_is_one_value(tmp_p
     ids = column_ids(values, {'tag': ['1', '1.00'], 'a': ['1', '0']})
     session.run(tf.tables_initializer())
     assert session.run(ids).tolist() == [[1, 2], [2, 2], [1, 2], [0, 2], [0, 0]]
+
+
+def test_files_of_every_format_may_name_columns_in_either_form_of_unicode(tmp_path):
+    apart, columns = unicodedata.normalize('NFD', 'Größe'), {'x': [1.5, 2.5], 'Größe': [0, 1]}
+    written = pa.table({'x': columns['x'], apart: columns['Größe']})
+    pyarrow.parquet.write_table(written, tmp_path / 'a.parquet')
+    pyarrow.feather.write_feather(written, str(tmp_path / 'a.feather'))
+    (tmp_path / 'a.csv').write_text(f'x,{apart}\n1.5,0\n2.5,1\n')
+    (tmp_path / 'a.jsonl').write_text(f'{{"x": 1.5, "{apart}": 0}}\n{{"x": 2.5, "{apart}": 1}}\n')
+    for kind in ('csv', 'parquet', 'feather', 'jsonl'):
+        opened = open_table(str(tmp_path / f'a.{kind}'), ['Größe'])
+        assert opened.header == ['x', 'Größe'] and 'x' in (opened.numbers or 'x')
+        assert [column.to_pylist() for column in next(iter(opened.blocks())).columns] == [['1.5', '2.5'], ['0', '1']]
+    (tmp_path / 'b.jsonl').write_text(f'{{"Größe": 1.5, "{apart}": 0}}\n')
+    with pytest.raises(RunError, match='b.jsonl: the file names two columns Größe: rename one'):
+        open_table(str(tmp_path / 'b.jsonl'), ['Größe'])
+
+
+@pytest.mark.parametrize('kind', ['words', 'bytes'])
+def test_free_texts_and_categories_of_programs_have_either_form_of_unicode_as_files_have(tmp_path, prepared, kind):
+    words = ['schöner', 'süßer', 'übler', 'großer']
+    rows = [(f'ein {words[i % 4]} Film {i}', ('Zürich', 'Ångström')[i % 2], i % 2) for i in range(60)]
+    write(tmp_path / 'a.csv', 'text,city,y', rows)
+    found = prepared(tmp_path / 'a.csv', 'target=y', f'tokens={kind}')
+    given = {'text': ['ein süßer Film', 'ein übler Film'], 'city': ['Zürich', 'Ångström']}
+    apart = {name: [unicodedata.normalize('NFD', value) for value in values] for name, values in given.items()}
+    apart['city'][1] = '\u212bngstro\u0308m'  # The sign of the unit, and an accent apart.
+    write(tmp_path / 'new.csv', 'text,city', [*zip(*given.values()), *zip(*apart.values())])
+    features, errors = found.predict(tmp_path / 'new.csv')
+    assert not errors
+    for name in ('text', 'categorical'):
+        assert features[name][2:].tolist() == features[name][:2].tolist() and (features[name] > 0).any()
+    assert (features['categorical'] > 0).all()
+    batch, _ = make_batch(apart, dataset.raw_specs(found.params), dataset.cell_readers(found.params))
+    made = prepare_raw(dataset, found.params, batch)
+    for name in ('text', 'categorical'):
+        assert made[name].tolist() == features[name][:2].tolist()
+    if kind == 'bytes':
+        with pytest.raises(tf.errors.InvalidArgumentError, match='not in the composed form of Unicode, NFC'):
+            prepare_raw(dataset, found.params, apart)
+        example = {'text': apart['text'][0], 'city': 'Zürich'}
+        with pytest.raises(tf.errors.InvalidArgumentError, match='not in the composed form of Unicode, NFC'):
+            parse(dataset, found.params, [records.encode(example)], PREDICT)
+
+
+def test_infinite_numbers_of_serialized_examples_are_refused_and_count_as_missing_where_no_graph_can_refuse(tmp_path, prepared):
+    write(tmp_path / 'a.csv', 'x,y', [('' if i % 5 == 0 else i, i % 2) for i in range(40)])
+    found = prepared(tmp_path / 'a.csv', 'target=y')
+    with pytest.raises(tf.errors.InvalidArgumentError, match='infinite, where NaN is missing, are the inputs'):
+        parse(dataset, found.params, [records.encode({'x': np.inf})], PREDICT)
+    examples = [records.encode({**x, 'y': '1'}) for x in ({'x': np.inf}, {'x': -np.inf}, {}, {'x': 3.0})]
+    features, _ = parse(dataset, found.params, examples)
+    assert features['numeric'][:3].tolist() == [[0, 1]] * 3 and features['numeric'][3, 1] == 0
 
 
 def test_the_summary_counts_a_class_in_all_of_its_spellings_and_names_constants(tmp_path, prepared):

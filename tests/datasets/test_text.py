@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference.rows import make_batch
 from estimator_trainer.common.own_data.texts import tokens
+from estimator_trainer.common.records import records
 from estimator_trainer.datasets import text
 from tests.datasets.own_data import Prepared, parse, prepare_raw
 from tests.shared import failed, raised, refused
@@ -167,6 +168,8 @@ def test_a_graph_refuses_bytes_of_another_unicode_form_than_that_of_files(tmp_pa
         assert one != unicodedata.normalize('NFC', one)
         with pytest.raises(tf.errors.InvalidArgumentError, match='not in the composed form of Unicode, NFC'):
             prepare_raw(text, found.params, {'text': ['a', one]})
+    with pytest.raises(tf.errors.InvalidArgumentError, match='not in the composed form of Unicode, NFC'):
+        parse(text, found.params, [records.encode({'text': '\u212b'})], tf.estimator.ModeKeys.PREDICT)
 
 
 def test_unknown_words_raise_an_alarm_for_training_other_splits_and_input(tmp_path, prepared, caplog):

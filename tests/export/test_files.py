@@ -44,6 +44,24 @@ def test_a_quantized_file_is_smaller_and_computes_almost_the_same(module, quanti
     assert 0 < np.abs(module.opened(small)(batch)['y'] - wanted).max() < tolerance * np.abs(wanted).max()
 
 
+def test_numbers_outside_of_products_of_an_onnx_file_may_be_larger_than_float16_has_them():
+    pytest.importorskip('onnxruntime')
+
+    def build(x):
+        scaled = tf.where_v2(tf.math.is_finite(x), x / 1e5, -tf.ones_like(x))
+        product = tf.matmul(scaled, tf.constant([[0.5], [0.25]]), name='multiply')
+        return {'y': product * 1e6, 'scaled': scaled, 'double': 2 * scaled, 'finite': tf.math.is_finite(x)}
+
+    file, batch = network(build, x=tf.TensorSpec([None, 2], tf.float32)), {'x': np.float32([[1e5, 2e5], [123456, np.inf]])}
+    content = onnx_file.convert(file, 'float16', [])
+    found = onnx_file.opened(content)(batch)
+    np.testing.assert_allclose(found['scaled'], [[1, 2], [1.23456, -1]], rtol=1e-6)
+    np.testing.assert_allclose(found['double'], [[2, 4], [2.46912, -2]], rtol=1e-6)
+    assert found['finite'].tolist() == [[True, True], [True, False]]
+    np.testing.assert_allclose(found['y'][:, 0], [1e6, 1e6 * (0.61728 - 0.25)], rtol=2e-3)
+    assert 'multiply:0' in {name for names, _ in onnx_file.traced(content, file, batch) for name in names}
+
+
 def test_inputs_keep_odd_names_types_and_unknown_lengths(module):
     specs = {'body height': tf.TensorSpec([None], tf.float32), 'ids/é': tf.TensorSpec([None, None], tf.int32)}
     file = network(lambda **x: {'sum': x['body height'] + tf.cast(tf.reduce_sum(x['ids/é'], 1), tf.float32)}, **specs)

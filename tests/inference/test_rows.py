@@ -4,6 +4,7 @@ import collections
 import decimal
 import re
 import types
+import unicodedata
 
 import numpy as np
 from PIL import Image
@@ -60,6 +61,19 @@ def test_rows_of_every_form_become_the_same_batch(form):
     assert not is_single and batch['x'].dtype == np.float32
     np.testing.assert_array_equal(batch['x'], EXPECTED['x'])
     assert {name: batch[name].tolist() for name in ('city', 'zip')} == {name: EXPECTED[name] for name in ('city', 'zip')}
+
+
+def test_names_may_be_in_either_form_of_unicode():
+    specs, apart = {'café': NUMBER, 'Größe': TEXT}, unicodedata.normalize('NFD', 'café')
+    rows_ = [{apart: 1, 'Größe': 'a'}, {'café': 2, 'Größe': 'b', apart: 3}]
+    columns = {apart: [1, 2], 'Größe': ['a', 'b']}
+    pandas = types.SimpleNamespace(to_dict=lambda: rows_[0], keys=rows_[0].keys)  # As DataFrame.iloc[0] is.
+    for inputs in (rows_, columns, Table(columns), rows_[0], pandas):
+        batch, is_single = rows.make_batch(inputs, specs)
+        size = 1 if is_single else 2
+        assert batch['café'].tolist() == [1, 2][:size] and batch['Größe'].tolist() == [b'a', b'b'][:size]
+    assert rows.batch_maker(specs)(rows_[0])[0]['café'].tolist() == [1]
+    assert rows.make_batch({'a': 1, 'café': 2}, {apart: NUMBER})[0][apart].tolist() == [2]
 
 
 def test_a_single_row_and_the_values_of_an_only_input_need_no_batch():

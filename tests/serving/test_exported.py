@@ -19,8 +19,9 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.serving.app import make_app
 from estimator_trainer.common.serving.exported import ExportedModel
+from estimator_trainer.common.serving.form import form_of
 from estimator_trainer.common.serving.metrics import Metrics
-from estimator_trainer.common.serving.rest import read_request
+from estimator_trainer.common.serving.rest import Inputs, read_request
 from estimator_trainer.common.serving.served import Replaced
 from tests.shared import failed
 
@@ -209,6 +210,19 @@ def test_a_form_of_another_kind_is_named(tmp_path, form, reason):
     (tmp_path / '1' / 'assets.extra').mkdir()
     (tmp_path / '1' / 'assets.extra' / 'form.json').write_text(form)
     assert f'form.json{":" if form == "{" else ""} {reason}' in failed(ExportedModel, str(tmp_path), print)
+
+
+def test_a_text_is_refused_where_files_have_decimal_commas(tmp_path):
+    save_function(tmp_path, lambda x: 2 * x, x=[None])
+    columns = [{'name': 'x', 'kind': 'numeric', 'style': {'decimal': 'comma', 'affixes': ['']}}]
+    os.makedirs(tmp_path / 'assets.extra')
+    form = form_of('m', Inputs({'x': tf.TensorSpec([None], tf.float32)}), {'columns': columns})
+    (tmp_path / 'assets.extra' / 'form.json').write_text(json.dumps(form))
+    with served(tmp_path) as (_, client):
+        assert ask(client, 'm', {'instances': [{'x': 1.25}, {'x': 3}]})['predictions'] == [2.5, 6]
+        assert np.isnan(ask(client, 'm', {'instances': [{'x': ' '}]})['predictions'][0])
+        reason = ask(client, 'm', {'instances': [{'x': 1.25}, {'x': '1.250'}]}, 400)  # In files, that is 1250.
+        assert reason == "the input x: '1.250' is a text, and files have decimal commas there: send a number"
 
 
 def test_a_directory_without_an_export_is_named(run, tmp_path):

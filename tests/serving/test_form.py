@@ -29,6 +29,13 @@ def spec(dtype, *shape):
             {'mean': 2275.0, 'std': 1144.0},
             {'type': 'number', 'hint': 'mostly -13 to 4560', 'typical': 2275.0},
         ),
+        (
+            spec(tf.float32),
+            False,
+            {'mean': 1.25, 'std': 0.5, 'style': {'decimal': 'comma', 'affixes': ['']}},
+            {'type': 'number', 'hint': 'mostly 0,25 to 2,25', 'typical': 1.25, 'decimal': 'comma'},
+        ),
+        (spec(tf.float32), False, {'style': {'decimal': 'point', 'affixes': ['$']}}, {'type': 'number', 'hint': ''}),
         (spec(tf.string), False, {}, {'type': 'text', 'hint': ''}),
         (spec(tf.string), False, {'kind': 'date', 'mean': 1.0, 'std': 1.0}, {'type': 'text', 'hint': 'a date, as in the data'}),
         (

@@ -20,6 +20,7 @@ def b64(content):
 
 
 TABLE = Inputs({'age': spec(tf.float32), 'city': spec(tf.string)}, ignored=('id', 'weight'))
+CAFE = Inputs({'caf\xe9': spec(tf.float32)}, ignored=['\xe9t\xe9'])
 TEXT = Inputs({'text': spec(tf.string)})
 VECTOR = Inputs({'x': spec(tf.float32, 2)})
 PICTURE = Inputs({'image': spec(tf.uint8, 2, 2, 1)}, ('image',))
@@ -37,6 +38,8 @@ ROW, NO_CITY = {'age': 39, 'city': 'Rome'}, {'age': 39, 'cty': 'Rome'}
     [
         (TABLE, {'instances': [ROW, {'age': None, 'city': ''}]}, {'age': [39, None], 'city': ['Rome', '']}),
         (TABLE, {'instances': [{**ROW, 'id': 7, 'weight': 2}]}, {'age': [39], 'city': ['Rome']}),
+        (CAFE, {'instances': [{'cafe\u0301': 3}, {'caf\xe9': 4}]}, {'caf\xe9': [3, 4]}),
+        (CAFE, {'inputs': {'cafe\u0301': [3], 'e\u0301t\xe9': 1}}, {'caf\xe9': [3]}),
         (TABLE, {'inputs': {'age': [1.5, 2], 'city': ['a', 'b']}}, {'age': [1.5, 2], 'city': ['a', 'b']}),
         (TABLE, {'inputs': {'age': [1], 'city': [b64(b'\xff')], 'id': 3}}, {'age': [1], 'city': [b'\xff']}),
         (

@@ -25,7 +25,7 @@ from estimator_trainer.common.own_data.schema import (
     TEXT,
     WEIGHT,
 )
-from estimator_trainer.common.own_data.texts import tokens
+from estimator_trainer.common.own_data.texts import composed, tokens
 from estimator_trainer.common.own_data.vocabulary import class_ids, column_ids
 from estimator_trainer.common.targets import is_multilabel
 from estimator_trainer.hparams.build import HParams
@@ -61,6 +61,22 @@ def parse(
     example = parse_example(serialized, spec) if spec else {}
     features = _features(example, params, stored)
     return (features, None) if mode == PREDICT else (features, _labels(example, params.metadata, stored))
+
+
+@plain
+def checked(params: HParams, serialized: tf.Tensor, stored: Sequence[Feature]) -> tf.Tensor:
+    """Returns serialized examples, string [...], of rows of files that have no infinite numbers, and texts in NFC.
+
+    An infinite number, or a text in another form if tokens are bytes, raises InvalidArgumentError when the graph runs.
+    """
+    numbers, texts = of_kind(stored, NUMERIC), of_kind(stored, TEXT) if params.tokens == tokens.BYTES else []
+    if not numbers and not texts:
+        return serialized
+    example = tf.io.parse_example(tf.reshape(serialized, [-1]), parsing_spec([*numbers, *texts]))
+    checks = [composed.check(example[feature['name']]) for feature in texts]
+    checks += [_check_finite(example, numbers)] if numbers else []
+    with tf.control_dependencies(checks):
+        return tf.identity(serialized)
 
 
 @plain
@@ -211,7 +227,7 @@ def _numbers(example, features):
     standardized = standardize(values, mean, std)
     if not indicated:
         return standardized
-    return tf.concat([standardized, tf.cast(tf.is_nan(tf.concat(indicated, axis=-1)), tf.float32)], axis=-1)
+    return tf.concat([standardized, tf.cast(~tf.math.is_finite(tf.concat(indicated, axis=-1)), tf.float32)], axis=-1)
 
 
 def _to_float(value):

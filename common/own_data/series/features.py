@@ -12,6 +12,7 @@ from estimator_trainer.common.own_data.moments import standardize, without
 from estimator_trainer.common.own_data.schema import NUMERIC, TARGET
 from estimator_trainer.common.own_data.series.reader import TIME
 from estimator_trainer.common.own_data.series.timeline import DAY, MONTH_ORDER
+from estimator_trainer.common.own_data.series.windowing import LARGEST
 from estimator_trainer.common.own_data.tables import date_ops, dates
 from estimator_trainer.common.own_data.tables.cells import missing_numbers, missing_values
 from estimator_trainer.common.own_data.tables.encoding import style_of
@@ -87,12 +88,15 @@ def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
 def from_raw(params: HParams, raw: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Returns the features of raw inputs; NaN is missing, as is what marks a missing number in files.
 
-    A time that is none, a missing value of the target, or an infinite number raises InvalidArgumentError when the graph runs.
+    A time that is none, a missing or too large value of the target, or an infinite number raises InvalidArgumentError when the
+    graph runs.
     """
     missing, columns = missing_values(params.missing), _numbers(params)
     target, *others = (without(missing_numbers(missing, style_of(column)), raw[column['name']]) for column in columns)
     text = f'the input {columns[0]["name"]} has a missing number, which a target must not have'
     checks = [tf.debugging.Assert(tf.reduce_all(tf.math.is_finite(target)), [text])]
+    text = f'the input {columns[0]["name"]} has a number larger than {LARGEST:g}: write all in a larger unit'
+    checks.append(tf.debugging.Assert(~tf.reduce_any(tf.abs(target) > LARGEST), [text]))
     for column, values in zip(columns[1:], others):
         text = f'the input {column["name"]} has an infinite number; NaN is missing'
         checks.append(tf.debugging.Assert(~tf.reduce_any(tf.math.is_inf(values)), [text]))

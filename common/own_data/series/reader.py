@@ -20,6 +20,7 @@ from estimator_trainer.common.own_data.tables.checks import warn_of_extremes
 from estimator_trainer.common.own_data.tables.columns import Settings
 from estimator_trainer.common.own_data.tables.encoding import style_of
 from estimator_trainer.common.own_data.tables.survey import Column, survey
+from estimator_trainer.common.own_data.values import display, key
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.text import nearest
 
@@ -143,6 +144,8 @@ def _style(table: Table, column: Column, is_target: bool) -> dict[str, Any]:
 def read(table: Table, columns: Sequence[Feature], missing: Sequence[str] = ()) -> dict[str, Series]:
     """Returns {group: Series} of a table, in the order of the groups' first rows; the group is '' without such a column.
 
+    Spellings of one group, see `values.key`, are one, shown as the first of them.
+
     Args:
       columns: as of `find_columns`.
       missing: further texts of missing cells.
@@ -159,10 +162,14 @@ def read(table: Table, columns: Sequence[Feature], missing: Sequence[str] = ()) 
         raise RunError(f'{table.path}: has no rows')
     times, values, lines = (np.concatenate([part[i] for part in parts]) for i in range(3))
     encoded = pa.chunked_array([part[3] for part in parts]).combine_chunks().dictionary_encode()
-    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    names = encoded.dictionary.to_pylist()
+    shown = {key(name): display(name) for name in reversed(names)}
+    shown = {each: shown[each] for each in map(key, names)}
+    number = {each: i for i, each in enumerate(shown)}
+    codes = np.array([number[key(name)] for name in names])[encoded.indices.to_numpy(zero_copy_only=False)]
     order = np.lexsort([times, codes])
     places = np.split(order, np.cumsum(np.bincount(codes))[:-1])
-    found = dict(zip(encoded.dictionary.to_pylist(), (Series(times[one], values[one], lines[one]) for one in places)))
+    found = dict(zip(shown.values(), (Series(times[one], values[one], lines[one]) for one in places)))
     _check_distinct(table, columns, found)
     return found
 

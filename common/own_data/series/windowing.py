@@ -21,7 +21,8 @@ from estimator_trainer.hparams.build import HParams
 _SHOWN = 5
 _BLOCK = 1 << 20  # Numbers.
 _LEAST_SCALE = 0.1  # Of the median standard deviation of the training windows.
-_LARGEST = 1e18  # Of a target: float32 has its square.
+_ROUNDING = 1e-12  # Of numbers: a smaller deviation is that of equal ones.
+LARGEST = 1e18  # Of a target: float32 has its square.
 
 
 def find_cut(found: Mapping[str, Series], params: HParams) -> int | None:
@@ -139,13 +140,35 @@ def check_target(path: str, columns: Sequence[Feature], found: Mapping[str, Seri
 
 def _check_precision(place, target, window):
     largest, scales = np.abs(target).max(), _scales(target, window)
-    if largest > _LARGEST:
-        raise RunError(f'{place}{largest:.3g} is larger than {_LARGEST:g}: write the numbers in a larger unit')
+    if largest > LARGEST:
+        raise RunError(f'{place}{_too_large(largest)}')
     if len(scales) and np.spacing(np.float32(largest)) > np.median(scales) / 10:
-        raise RunError(
-            f'{place}numbers up to {largest:.10g} change by about {np.median(scales):.3g} in a window, which is lost in '
-            'float32: subtract a constant from them, or write how much they change'
-        )
+        raise RunError(f'{place}{_lost(largest, np.median(scales))}')
+
+
+def lost_in_float32(past: np.ndarray, least_scale: float) -> str:
+    """Returns why a forecast from a window of the target, float64 [window], would be wrong in float32; '' if it is not.
+
+    Args:
+      past: the window.
+      least_scale: see `describe`; smaller changes do not matter.
+    """
+    largest, scale = np.abs(past).max(), past.std()
+    if largest > LARGEST:
+        return _too_large(largest)
+    is_lost = np.spacing(np.float32(largest)) > max(scale, least_scale) and scale > _ROUNDING * largest
+    return _lost(largest, scale) if is_lost else ''
+
+
+def _too_large(largest):
+    return f'{largest:.3g} is larger than {LARGEST:g}: write the numbers in a larger unit'
+
+
+def _lost(largest, scale):
+    return (
+        f'numbers up to {largest:.10g} change by about {scale:.3g} in a window, which is lost in float32: subtract a constant '
+        'from them, or write how much they change'
+    )
 
 
 def _scales(target, window):

@@ -14,19 +14,20 @@ _CLOCK = (
     rf'^.*[T ]+(\d{{1,2}}):(\d\d)(?::(\d\d(?:[.,]\d+)?))?{_SPACES}(?:([AaPp])\.?[Mm]\.?)?{_SPACES}'
     r'(?:Z|UTC|([+-]\d\d):?(\d\d))?$'
 )
-# The groups are year, month and day, in the order of the digits that follow.
-_YEAR_FIRST = (rf'^(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}}){_TIME}$', (1, 2, 3))
+_BETWEEN = r'(?:-(\d{1,2})-|/(\d{1,2})/|\.(\d{1,2})\.)'  # The same separator twice: patterns of RE2 refer to no group.
+# The groups are year, month and day, as rewritings: of those of `_BETWEEN`, one is not empty.
+_YEAR_FIRST = (rf'^(\d{{4}}){_BETWEEN}(\d{{1,2}}){_TIME}$', (r'\1', r'\2\3\4', r'\5'))
 _BY_NUMBERS = {
     dates.YMD: [_YEAR_FIRST],
-    dates.DMY: [_YEAR_FIRST, (rf'^(\d{{1,2}})[-/.](\d{{1,2}})[-/.](\d{{4}}){_TIME}$', (3, 2, 1))],
-    dates.MDY: [_YEAR_FIRST, (rf'^(\d{{1,2}})[-/](\d{{1,2}})[-/](\d{{4}}){_TIME}$', (3, 1, 2))],
+    dates.DMY: [_YEAR_FIRST, (rf'^(\d{{1,2}}){_BETWEEN}(\d{{4}}){_TIME}$', (r'\5', r'\2\3\4', r'\1'))],
+    dates.MDY: [_YEAR_FIRST, (rf'^(\d{{1,2}})(?:-(\d{{1,2}})-|/(\d{{1,2}})/)(\d{{4}}){_TIME}$', (r'\4', r'\1', r'\2\3'))],
 }
 _SHORT = r'^(\d{1,2}(?:[/.]\d{1,2}[/.]|\.?[ -]#\d+#\.?[ -]))'  # What precedes a year of two digits.
 _CENTURIES = {'19': r'(69|[7-9]\d)', '20': r'([0-5]\d|6[0-8])'}
 # Names of months have become numbers.
 _BY_NAMES = [
-    (rf'^(\d{{1,2}})\.?[ -]#(\d+)#\.?[ -](\d{{4}}){_TIME}$', (3, 2, 1)),
-    (rf'^#(\d+)#\.? (\d{{1,2}}),? (\d{{4}}){_TIME}$', (3, 1, 2)),
+    (rf'^(\d{{1,2}})\.?[ -]#(\d+)#\.?[ -](\d{{4}}){_TIME}$', (r'\3', r'\2', r'\1')),
+    (rf'^#(\d+)#\.? (\d{{1,2}}),? (\d{{4}}){_TIME}$', (r'\3', r'\1', r'\2')),
 ]
 
 
@@ -46,8 +47,8 @@ def to_days(cells: tf.Tensor, order: str) -> tf.Tensor:
 
 
 def _group(texts, is_match, pattern, group):
-    """Returns a group of a pattern as a number, float64 [n]; 0 where it does not match or is empty."""
-    found = tf.strings.regex_replace(texts, pattern, rf'\{group}')
+    """Returns a group of a pattern, as a rewriting, as a number, float64 [n]; 0 where it does not match or is empty."""
+    found = tf.strings.regex_replace(texts, pattern, group)
     found = tf.strings.regex_replace(found, ',', '.')
     is_number = is_match & tf.strings.regex_full_match(found, r'[+-]?\d+(\.\d+)?')
     return tf.strings.to_number(tf.where(is_number, found, tf.fill(tf.shape(found), '0')), tf.float64)
@@ -74,7 +75,7 @@ def _exists(year, month, day):
 def _clock(texts):
     """Returns the times of a day in days, UTC; NaN if there is no such time."""
     is_match = tf.strings.regex_full_match(texts, _CLOCK)
-    hour, minute, second, hours, minutes = (_group(texts, is_match, _CLOCK, group) for group in (1, 2, 3, 5, 6))
+    hour, minute, second, hours, minutes = (_group(texts, is_match, _CLOCK, rf'\{number}') for number in (1, 2, 3, 5, 6))
     half = tf.strings.lower(tf.strings.regex_replace(texts, _CLOCK, r'\4'))
     is_pm, is_half = tf.equal(half, 'p') & is_match, (tf.equal(half, 'p') | tf.equal(half, 'a')) & is_match
     is_valid = (minute <= 59) & (second < 61) & tf.where(is_half, (hour >= 1) & (hour <= 12), hour <= 23)

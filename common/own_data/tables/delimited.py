@@ -5,7 +5,6 @@ import csv
 import re
 import sys
 from typing import Any
-import unicodedata
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow.compute
 import pyarrow.csv
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.composed_names import in_forms_of
 from estimator_trainer.common.errors import RunError, show
 from estimator_trainer.common.formats.containers import open_text, reading
 from estimator_trainer.common.own_data.lines import Lines, Position, Row
@@ -61,8 +61,7 @@ class Delimited:
             raise RunError(f'{path}: is empty: the first line must name the columns')
         if isinstance(header.value, RunError):
             raise header.value
-        composed = {unicodedata.normalize('NFC', name): name for name in named}  # The two forms of an accent look alike.
-        self.header: list[str] = [composed.get(unicodedata.normalize('NFC', name), name) for name in header.value]
+        self.header: list[str] = in_forms_of(header.value, named)
         self._start = Position(lines.offset, lines.number)
         self._check_header(first, named)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
 from typing import Any
+import unicodedata
 
 import numpy as np
 import pyarrow as pa
@@ -131,14 +132,21 @@ def _converter(column, facts, missing, style):
 def _stored(column, facts, missing):
     """Returns a function from a cell of a column of texts to the text that is stored; None if it is missing, or no class."""
     if column['kind'] == TEXT:  # A missing one has no words.
-        return lambda cell: '' if cell in missing else cell
+        return lambda cell: '' if cell in missing else as_read(cell, TEXT)
     if column['kind'] == TARGET:
         names = {key(value): value for value in facts_of_target(facts, column['name'])['class_names']}
         return lambda cell: None if cell in missing else names.get(key(cell))
     if column['kind'] != CATEGORICAL:
         return lambda cell: None if cell in missing else cell
     known = {key(value): value for value in reversed(column['vocabulary'])}
-    return lambda cell: None if cell in missing else known.get(key(cell), display(cell))
+    return lambda cell: None if cell in missing else known.get(key(cell), as_read(cell, CATEGORICAL))
+
+
+def as_read(cell: str, kind: str) -> str:
+    """Returns a cell of a column of texts in one spelling: a category as `values.display` does, a free text in NFC."""
+    if kind == CATEGORICAL:
+        return display(cell)
+    return cell if kind != TEXT or cell.isascii() else unicodedata.normalize('NFC', cell)
 
 
 def _is_number(column, facts):

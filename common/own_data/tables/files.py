@@ -15,6 +15,7 @@ import pyarrow.parquet
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import json_text
+from estimator_trainer.common.composed_names import in_forms_of
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.formats import containers
 from estimator_trainer.common.own_data.lines import Lines, Position, Row, in_blocks, numbered
@@ -39,7 +40,7 @@ def open_table(path: str, named: Collection[str] = ()) -> Table:
 
     Args:
       path: of the file.
-      named: names of columns that the user gave.
+      named: names of columns that the user gave; accents in them may be composed or apart.
 
     Raises:
       UsageError: the file cannot be read, or is of another format.
@@ -52,7 +53,7 @@ def open_table(path: str, named: Collection[str] = ()) -> Table:
         first = next((line for line in Lines(path) if line.strip()), '')
     if wrong := next((wrong for start, wrong in _NO_ROWS.items() if start.match(first)), None):
         raise RunError(f'{path}: {wrong}')
-    return _JsonLines(path) if first.lstrip().startswith('{') else Delimited(path, named)
+    return _JsonLines(path, named) if first.lstrip().startswith('{') else Delimited(path, named)
 
 
 class _Columnar:
@@ -65,7 +66,7 @@ class _Columnar:
         self._kind = kind
         with self._reading():
             schema = self._open().schema_arrow if kind == containers.PARQUET else self._open().schema
-        check_distinct(path, [field.name for field in schema])
+        check_distinct(path, in_forms_of(schema.names, named))
         ignored = {
             **_textless_in(schema),
             # Files count them in units of their own. A model of a former version may have learned one.
@@ -76,8 +77,9 @@ class _Columnar:
         for why, names in ignored.items():
             if names:
                 tf.logging.warning('%s: the columns %s are ignored: they are %s.', path, ', '.join(names), why)
-        self.header = [field.name for field in schema if field.name not in itertools.chain(*ignored.values())]
-        self.numbers: Collection[str] = _numbers_in(schema)
+        self._names = [field.name for field in schema if field.name not in itertools.chain(*ignored.values())]
+        self.header = in_forms_of(self._names, named)
+        self.numbers: Collection[str] = frozenset(in_forms_of(_numbers_in(schema), named))
         if not self.header:
             raise RunError(f'{path}: has no columns')
 
@@ -87,7 +89,7 @@ class _Columnar:
         with self._reading():
             for batch in self._batches():
                 first = Position(number, number + 1, number)
-                yield Block(first, [_texts(self.path, name, batch.column(name)) for name in self.header])
+                yield Block(first, [_texts(self.path, name, batch.column(name)) for name in self._names])
                 number += batch.num_rows
 
     def _open(self):
@@ -103,7 +105,7 @@ class _Columnar:
     def _batches(self):
         opened = self._open()
         if self._kind == containers.PARQUET:
-            batches = opened.iter_batches(_BATCH, columns=self.header)
+            batches = opened.iter_batches(_BATCH, columns=self._names)
         elif self._kind == containers.ARROW:
             batches = map(opened.get_batch, range(opened.num_record_batches))
         else:
@@ -125,7 +127,8 @@ class _Rows:
 
     path, unit = 'the rows', ROW
 
-    def __init__(self, table: pa.Table):
+    def __init__(self, table: pa.Table, named: Collection[str]):
+        table = table.rename_columns(in_forms_of(table.column_names, named))
         check_distinct(self.path, table.column_names, 'the table')
         textless = {*itertools.chain(*_textless_in(table.schema).values())}
         self.header, self.numbers = [name for name in table.column_names if name not in textless], _numbers_in(table.schema)
@@ -136,8 +139,11 @@ class _Rows:
         yield Block(Position(), self._columns)
 
 
-def open_rows(rows: Any) -> Table | None:
+def open_rows(rows: Any, named: Collection[str] = ()) -> Table | None:
     """Returns rows of a program as a table: a DataFrame, a table of Arrow, a dict of columns, a list of dicts.
+
+    Args:
+      named: names of columns, which may be in the other form of Unicode there.
 
     Returns:
       None if it is none of these.
@@ -147,17 +153,31 @@ def open_rows(rows: Any) -> Table | None:
     """
     try:
         if hasattr(rows, 'iloc') and hasattr(rows, 'columns'):
-            return _Rows(pa.Table.from_pandas(rows.rename(columns=str), preserve_index=False))
+            return _Rows(pa.Table.from_pandas(rows.rename(columns=str), preserve_index=False), named)
         if isinstance(rows, pa.Table) or hasattr(rows, '__arrow_c_stream__'):
-            return _Rows(pa.table(rows))
+            return _Rows(pa.table(rows), named)
         if isinstance(rows, dict) and rows:
-            return _Rows(pa.table([*map(pa.array, rows.values())], [*map(str, rows)]))  # Names that become equal are refused.
+            # Names that become equal are refused.
+            return _Rows(pa.table([_to_array(*item) for item in rows.items()], [*map(str, rows)]), named)
         if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
             names = dict.fromkeys(itertools.chain(*rows))  # Table.from_pylist takes those of the first row alone.
-            return _Rows(pa.table([pa.array([row.get(name) for row in rows]) for name in names], [*map(str, names)]))
+            return _Rows(
+                pa.table([_to_array(name, [row.get(name) for row in rows]) for name in names], [*map(str, names)]), named
+            )
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise RunError(f'the rows cannot be read: {" ".join(str(error).split())}') from None
     return None
+
+
+def _to_array(name, values):
+    """Returns a column of a program; texts of spaces alone are missing beside numbers, as they are in files."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        rest = [None if isinstance(value, str) and not value.strip() else value for value in values]
+        if rest == [*values]:
+            raise RunError(f'the rows cannot be read: column {name}: {" ".join(str(error).split())}') from None
+    return _to_array(name, rest)
 
 
 def _textless_in(schema):
@@ -218,7 +238,7 @@ class _JsonLines:
 
     unit = LINE
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, named: Collection[str]):
         self.path = path
         sample = [row.value for row in itertools.islice(self._rows(), _SAMPLE)]
         found = [value for value in sample if not isinstance(value, RunError)]
@@ -229,10 +249,11 @@ class _JsonLines:
         self._ignored = {name for name, count in num_nested.items() if 2 * count > num_values[name]}
         if self._ignored:
             tf.logging.warning('%s: the columns %s are ignored: they are nested.', path, ', '.join(sorted(self._ignored)))
-        self.header = [name for name in dict.fromkeys(itertools.chain(*found)) if name not in self._ignored]
-        self.numbers: Collection[str] = frozenset(
-            name for value in found for name in value if isinstance(value[name], _Fraction)
-        )
+        self._names = [name for name in dict.fromkeys(itertools.chain(*found)) if name not in self._ignored]
+        self.header = in_forms_of(self._names, named)
+        check_distinct(path, self.header)
+        fractions = {name for value in found for name in value if isinstance(value[name], _Fraction)}
+        self.numbers: Collection[str] = frozenset(in_forms_of(fractions, named))
         if not self.header:
             raise RunError(f'{path}: has no columns')
 
@@ -245,12 +266,12 @@ class _JsonLines:
         if isinstance(row.value, RunError):
             return row.value
         place = f'{self.path}: line {row.position.line}'
-        if unknown := row.value.keys() - {*self.header} - self._ignored:
+        if unknown := row.value.keys() - {*self._names} - self._ignored:
             tf.logging.warning(
                 '%s: the key %s is ignored: the first %d lines lack it.', place, ', '.join(sorted(unknown)), _SAMPLE
             )
             self._ignored |= unknown
-        values = [row.value.get(name) for name in self.header]
+        values = [row.value.get(name) for name in self._names]
         nested = [name for name, value in zip(self.header, values) if isinstance(value, (dict, list))]
         return RunError(f'{place}: {nested[0]} is no single value') if nested else [_text(value) for value in values]
 

@@ -14,9 +14,9 @@ from estimator_trainer.common.own_data.moments import without
 from estimator_trainer.common.own_data.schema import DATE, NUMERIC, TEXT
 from estimator_trainer.common.own_data.tables import date_ops, dates
 from estimator_trainer.common.own_data.tables.cells import missing_numbers, missing_values
-from estimator_trainer.common.own_data.tables.encoding import LEARNED, encoded_features, style_of
+from estimator_trainer.common.own_data.tables.encoding import LEARNED, as_read, encoded_features, style_of
 from estimator_trainer.common.own_data.tables.numbers import to_number
-from estimator_trainer.common.own_data.texts import tokens
+from estimator_trainer.common.own_data.texts import composed, tokens
 from estimator_trainer.hparams.build import HParams
 
 
@@ -47,7 +47,7 @@ def _read_cell(column, style, missing, text):
     if kind == DATE and dates.in_order(text, column['order']) is None:
         raise ValueError(f'the input {column["name"]}: {show(text)} is not a date')
     if kind != NUMERIC:
-        return text
+        return as_read(text, kind)
     number = style.number(text) if style else to_number(text)
     if number is None:
         raise ValueError(f'the input {column["name"]}: {show(text)} is not a number')
@@ -58,7 +58,8 @@ def _read_cell(column, style, missing, text):
 def from_raw(params: HParams, raw: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Returns the features of raw columns, as `parser.parse` does; NaN and '' are missing.
 
-    Dates are written as in the training data, or missing as there: others raise InvalidArgumentError when the graph runs.
+    Dates are written as in the training data, or missing as there: others raise InvalidArgumentError when the graph runs, as do
+    free texts in another form of Unicode than NFC if tokens are bytes.
     """
     values = {name: tokens.strip(value) if value.dtype == tf.string else value for name, value in raw.items()}
     missing = missing_values(params.metadata.get('missing', ()))
@@ -66,6 +67,7 @@ def from_raw(params: HParams, raw: Mapping[str, tf.Tensor]) -> dict[str, tf.Tens
         values[column['name']] = without(missing_numbers(missing, style_of(column)), values[column['name']])
     for column in of_kind(params.metadata['columns'], TEXT):
         texts = values[column['name']]
+        texts = composed.check(texts) if params.tokens == tokens.BYTES else texts
         values[column['name']] = tf.where(_are_missing(texts, missing), tf.fill(tf.shape(texts), ''), texts)
     for column in of_kind(params.metadata['columns'], DATE):
         days = _days(values.pop(column['name']), column, missing)
