@@ -82,6 +82,32 @@ def test_a_header_that_is_repeated_is_no_row(tmp_path):
         assert other == ['y', 'x']
 
 
+def test_files_that_were_joined_have_a_byte_order_mark_before_each(tmp_path):
+    for quoted in ('a', '"a"'):
+        (tmp_path / 'b.csv').write_text(f'\ufeff"x",y\n1,{quoted}\n\ufeff"x",y\n2,b\n\ufeff3,c\n')
+        one, repeated, two, three = cells(tmp_path / 'b.csv')
+        assert [one, two, three] == [['1', 'a'], ['2', 'b'], ['3', 'c']]
+        assert repeated.endswith('b.csv: line 3: repeats the names of the columns: remove it')
+
+
+@pytest.mark.parametrize(
+    'content, names',
+    [
+        ('net (EUR, in k, 2024);sold;y\n1,5;2;3,25\n2,5;3;4\n', ['net (EUR, in k, 2024)', 'sold', 'y']),
+        ('a, x;b;y;\n1,5;2;3\n2,5;2;3\n', ['a, x', 'b', 'y', '']),  # It ends with a delimiter; its rows do not.
+        ('a;b,y\n1,2\n3,4\n', ['a;b', 'y']),
+        ('a;b;x,y\n', ['a', 'b', 'x,y']),  # No rows tell.
+        ('"net\r\n(EUR; in k)"\tsold\ty\r\n1\t2\t3\r\n', ['net (EUR; in k)', 'sold', 'y']),
+        ('"net\n(EUR)";"sold, 2024"\n1;2\n', ['net (EUR)', 'sold, 2024']),
+    ],
+)
+def test_rows_tell_which_delimiter_a_header_has(tmp_path, content, names):
+    (tmp_path / 'b.csv').write_bytes(content.encode())
+    table = open_table(str(tmp_path / 'b.csv'))
+    assert table.header == names
+    assert all(len(block.columns) == len(names) and not block.faults for block in table.blocks())
+
+
 @pytest.mark.parametrize(
     'content, message',
     [

@@ -193,6 +193,7 @@ def test_each_file_of_a_directory_is_a_split_and_another_version_of_the_converte
     for path, message in (
         ('', '--hparams=csv_file=PATH is required: a file, or a directory of train.csv and eval.csv'),
         ('/no/such', '--hparams=csv_file=/no/such: there is no such file or directory'),
+        ('no_such', f'--hparams=csv_file=no_such: there is no such file or directory in the current directory, {os.getcwd()}'),
         (str(tmp_path), f'--hparams=csv_file={tmp_path}: the directory has no file named train.csv; it has: no files'),
     ):
         assert refused(find, path) == message
@@ -480,6 +481,11 @@ def test_a_regression_of_fractions_and_a_last_row_of_totals_are_warned_of(facts,
         ([(city, i % 7 + 0.5) for i, city in enumerate(cities)], {}, [True, False]),
         ([(city, i % 7 + 0.5) for i, city in enumerate(cities)], {'task': 'regression'}, [False, False]),
         ([(city, i) for i, city in enumerate(cities)] + [('Total:', 1770)], {}, [False, True]),
+        (
+            [(city, i) for i, city in enumerate(cities)] + [('Gesamtergebnis', 1770)],
+            {},
+            [False, True],
+        ),  # As Excel's pivot tables.
         ([('total' if i % 3 else 'part', i) for i in range(60)], {}, [False, False]),
     ):
         caplog.clear()
@@ -686,6 +692,10 @@ def test_a_row_becomes_an_example_of_its_existing_cells():
     assert encoded(numbers, ['2.50', '', '1', 'none', '', ''])[0] == [{'y': 2.5}]
     wrong = (
         (['', '', '1', '', '', ''], 'column y: the target is missing'),
+        (
+            ['None', '', '1', '', '', ''],
+            "column y: the target is missing, which 'None' means: write another text if it is a value",
+        ),
         (['8', '', '1', '', '', ''], "column y: '8' is not one of the classes"),
         (['7', '', '', '', '', ''], 'column w: the weight is missing'),
         (['7', '', '-1', '', '', ''], 'column w: a weight must not be negative, but is -1'),

@@ -13,7 +13,9 @@ from estimator_trainer.common.own_data.tables.blocks import Table
 from estimator_trainer.common.own_data.tables.numbers import COMMA
 from estimator_trainer.common.own_data.tables.survey import Column
 
-_TOTALS = frozenset('total totals sum summe gesamt somme suma totale'.split()) | {'grand total'}
+_TOTALS = frozenset(
+    'total totals sum summe gesamt gesamtsumme gesamtergebnis insgesamt somme suma totale totaal eindtotaal'.split()
+) | {'grand total', 'total general', 'total général', 'totale complessivo', 'total geral'}  # As pivot tables name them, too.
 _MOMENT = re.compile(
     r'(19|20)\d\d-(\d{1,2}|W\d\d)\b|\d{1,2}\.?[ -](de )?[^\W\d]{3,}\.?[ -](de )?(19|20)\d\d\b'
     r'|(.* )?\d{1,4}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp]\.?[Mm]\.?| [A-Z]{3,4})?$'

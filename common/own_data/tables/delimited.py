@@ -1,7 +1,8 @@
 """Files of rows of cells, such as CSV: with a header, separated by commas, semicolons, tabs or bars; quoted by "."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 import csv
+import itertools
 import re
 import sys
 from typing import Any
@@ -15,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, show
 from estimator_trainer.common.formats.containers import open_text, reading
-from estimator_trainer.common.own_data.lines import Lines, Position, Row
+from estimator_trainer.common.own_data.lines import BOM, Lines, Position, Row
 from estimator_trainer.common.own_data.tables.blocks import LINE, Block, are_rows, check_distinct, from_rows
 from estimator_trainer.common.own_data.tables.numbers import to_number
 
@@ -24,6 +25,8 @@ _CHUNK = 1 << 21
 _MAX_CELL = 1 << 22
 _MAX_LINE = 1 << 24  # Longer ones are reported by `Lines`.
 _SPACES = tuple(bytes([code]) for code in b' \t\v\f\x1c\x1d\x1e\x1f')
+_HEADER_LINES, _SAMPLE = 100, 20
+_BREAK = re.compile(r'\s*[\r\n]\s*')
 _SEP = re.compile(r'sep=(.)\s*')  # As Excel writes and reads it.
 
 
@@ -53,7 +56,7 @@ class Delimited:
         lines = Lines(path)
         first = next((line for line in lines if line.strip()), '')
         given = _SEP.fullmatch(first)
-        self._delimiter = given[1] if given else _find_delimiter(first)
+        self._delimiter = given[1] if given else _find_delimiter(*_head(first, lines))
         if not given:
             lines = Lines(path)
         header = next(self._read(lines, 0), None)
@@ -62,7 +65,10 @@ class Delimited:
         if isinstance(header.value, RunError):
             raise header.value
         composed = {unicodedata.normalize('NFC', name): name for name in named}  # The two forms of an accent look alike.
-        self.header: list[str] = [composed.get(unicodedata.normalize('NFC', name), name) for name in header.value]
+        self._names = header.value
+        self.header: list[str] = [
+            composed.get(unicodedata.normalize('NFC', name)) or _BREAK.sub(' ', name) for name in header.value
+        ]
         self._start = Position(lines.offset, lines.number)
         self._check_header(first, named)
 
@@ -103,6 +109,8 @@ class Delimited:
         has_quotes, has_returns = b'"' in chunk, b'\r' in chunk
         if b'\0' in chunk or len(chunk) > _MAX_LINE or has_returns and re.search(rb'\r(?!\n)', chunk):
             return None
+        if chunk.startswith(BOM) or b'\n' + BOM in chunk:
+            return None
         if has_quotes and not self._are_quotes_regular(chunk):
             return None
         names = [str(i) for i in range(len(self.header))]
@@ -120,7 +128,7 @@ class Delimited:
         columns = [column.combine_chunks() for column in table.columns]
         if not chunk.isascii() or any(space in chunk for space in _SPACES):  # Faster than a pattern.
             columns = [pyarrow.compute.utf8_trim_whitespace(column) for column in columns]
-        return None if are_rows(columns, self.header).any() else Block(at, columns)
+        return None if are_rows(columns, self._names).any() else Block(at, columns)
 
     def _are_quotes_regular(self, chunk):
         """Whether quotes enclose whole cells, each on one line, so that all readers agree."""
@@ -169,7 +177,7 @@ class Delimited:
                 wrong = f'is not UTF-8: convert the file, as with: iconv -f CP1252 -t UTF-8 {self.path} > utf8.csv'
             if not wrong and width not in (None, len(cells)):
                 wrong = f'{len(cells)} cells, but the header has {width}'
-            if not wrong and width and cells == self.header and len({*cells}) > 1:
+            if not wrong and width and cells == self._names and len({*cells}) > 1:
                 wrong = 'repeats the names of the columns: remove it'
             if wrong and lines.number > position.line + 1:  # An unclosed quote must not hide the next rows.
                 lines = Lines(self.path, position)
@@ -209,10 +217,32 @@ class _Chunks:
         return data[: data.rfind(b'\n') + 1] or data
 
 
-def _find_delimiter(header):
-    """Returns the delimiter that occurs most often in the first line, outside of quotes."""
-    bare = ''.join(header.split('"')[::2])
-    return max(_DELIMITERS, key=bare.count)
+def _head(first: str, lines: Iterator[str]) -> tuple[str, Sequence[str]]:
+    """Returns the names of the columns, which may have several lines if they are quoted, and some lines after them."""
+    header, following = first, [*itertools.islice(lines, _HEADER_LINES)]
+    while header.count('"') % 2 and following:
+        header += following.pop(0)
+    return (first if header.count('"') % 2 else header), following[:_SAMPLE]
+
+
+def _find_delimiter(header, following):
+    """Returns the delimiter that occurs as often in most of the following lines as in the header, or else most often in this.
+
+    Names, such as "Revenue (EUR, net)", may contain others.
+    """
+    bare, rows = _bare(header), [*map(_bare, following)]
+    fits = {by: sum(not _counts(bare, by).isdisjoint(_counts(row, by)) for row in rows) for by in _DELIMITERS if by in bare}
+    return max(_DELIMITERS, key=lambda by: (fits.get(by, 0), bare.count(by)))
+
+
+def _bare(line):
+    """Returns a line without what is in quotes."""
+    return ''.join(line.split('"')[::2]).rstrip('\r\n')
+
+
+def _counts(line, delimiter):
+    """Returns how often a delimiter occurs in a line, with and without those at its end."""
+    return {line.count(delimiter), line.rstrip(delimiter).count(delimiter)}
 
 
 def _explain(error):
