@@ -55,11 +55,12 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
     step, output_dir = _latest_step(experiment), experiment.output_dir
     task, source = experiment.task, experiment.source
     at_start = [experiment.record]  # Of a run that resumes, nothing is recorded before its session stands.
-    if task.is_chief and (step < experiment.train_steps or not saved_dataset.load(output_dir)):
-        save = saved_dataset.saving(output_dir, source, is_resumed=step > 0)
+    if task.is_chief:
+        evaluated = [evaluator.split for evaluator in experiment.evaluators]
+        save = saved_dataset.saving(output_dir, source, step > 0, evaluated)
         if 0 < step < experiment.train_steps:
             at_start.append(save)
-        else:
+        elif not step or not saved_dataset.load(output_dir):
             save()
     if task.is_chief and task.members:  # Even if nothing is left to train: the first one has the result.
         run_dir.add_tasks(output_dir, step, task.members)

@@ -105,6 +105,17 @@ def test_the_data_of_a_fold_is_checked_before_any_starts(trained, tmp_path, exec
     assert code == 0 and 'loss' in result['eval'] and not (tmp_path / 'out').exists()
 
 
+def test_folds_of_changed_data_are_refused(tmp_path, execute):
+    rows = [f'{number % 7},{number % 2}' for number in range(24)]
+    common = [*SETTINGS, '--folds=2', f'--data_dir={tmp_path}/data', f'--hparams=table_file={tmp_path}/rows.csv']
+    (tmp_path / 'rows.csv').write_text('\n'.join(['x,target', *rows, '']))
+    assert execute(trainer.main, ['trainer.py', *common, f'--output_dir={tmp_path}/out'])[0] == 0
+    (tmp_path / 'out' / 'fold_2' / 'status.json').unlink()  # As if it was stopped before its start.
+    (tmp_path / 'rows.csv').write_text('\n'.join(['x,target', *rows, '5,1', '']))
+    code, _, err = execute(trainer.main, ['trainer.py', *common, f'--output_dir={tmp_path}/out'])
+    assert code == 2 and 'folds.json: the data of train and eval has changed since the first of these runs' in err, err
+
+
 def test_python_programs_are_told_what_folds_are_not(trained, tmp_path):
     train = estimator_trainer.train_folds
     assert refused(train, 'mlp', object(), str(tmp_path)).startswith('dataset is ')
