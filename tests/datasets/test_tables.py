@@ -124,7 +124,13 @@ def test_a_wrong_row_is_named_by_its_line_and_hides_no_other_and_a_wrong_header_
         ('a "b" c"d,1\n"open, 0\n3,"4"\n', [['a "b" c"d', '1'], "line 3: ',' expected after", ['3', '4']]),
         ('\xff,1\nü,1\n', ['line 2: is not UTF-8: convert the file, as with: iconv -f CP1252', ['ü', '1']]),
         (f'"{"a" * (1 << 22)}\n",1\n{"b" * 200_000},2\n', ['line 2: a cell is longer than 4 MiB:', None, ['b' * 200_000, '2']]),
-        ('1,0\r2,1\r', ['line 2: contains a carriage return outside of quotes: lines must end with LF or CR LF']),
+        (
+            '1,0\r2,1\r',
+            [
+                r'line 2: contains a carriage return outside of quotes: lines must end with LF or CR LF: '
+                r"tr '\r' '\n' < OLD > NEW makes line feeds of them"
+            ],
+        ),
     ):
         found, _ = rows_of(table(b'x,y\n' + content.encode().replace('\xff'.encode(), b'\xff')))
         for value, wanted in zip(found, expected, strict=True):

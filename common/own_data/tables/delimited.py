@@ -50,13 +50,16 @@ class Delimited:
 
     unit = LINE
     numbers: Collection[str] = ()
+    delimiter: str
 
     def __init__(self, path: str, named: Collection[str] = ()):
         self.path = path
         lines = Lines(path)
         first = next((line for line in lines if line.strip()), '')
+        if '\0' in first:
+            raise RunError(f'{path}: line 1 contains NUL characters, as UTF-16 does: save the file as UTF-8')
         given = _SEP.fullmatch(first)
-        self._delimiter = given[1] if given else _find_delimiter(*_head(first, lines))
+        self.delimiter = given[1] if given else _find_delimiter(*_head(first, lines))
         if not given:
             lines = Lines(path)
         header = next(self._read(lines, 0), None)
@@ -74,8 +77,6 @@ class Delimited:
 
     def _check_header(self, first, named):
         names = [name for name in self.header if name]
-        if any('\0' in name for name in names):
-            raise RunError(f'{self.path}: line 1 contains NUL characters, as UTF-16 does: save the file as UTF-8')
         check_distinct(self.path, names, 'line 1')
         if len(names) < 2 and not {*named} & {*names}:
             raise RunError(
@@ -84,7 +85,7 @@ class Delimited:
             )
         if not all(to_number(name) is not None for name in names) or {*named} & {*names}:
             return
-        shown = self._delimiter.join(self.header[:5])
+        shown = self.delimiter.join(self.header[:5])
         if names != [str(i) for i in range(len(names))]:
             raise RunError(f'{self.path}: line 1 must name the columns, but contains {shown}')
         tf.logging.warning('%s: line 1, %s, is taken for names of columns, as pandas writes them.', self.path, shown)
@@ -118,7 +119,7 @@ class Delimited:
             table = pyarrow.csv.read_csv(
                 pa.py_buffer(chunk),
                 pyarrow.csv.ReadOptions(use_threads=False, block_size=len(chunk) + 1, column_names=names),
-                pyarrow.csv.ParseOptions(delimiter=self._delimiter),
+                pyarrow.csv.ParseOptions(delimiter=self.delimiter),
                 pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
             )
         except pa.ArrowInvalid:
@@ -132,7 +133,7 @@ class Delimited:
 
     def _are_quotes_regular(self, chunk):
         """Whether quotes enclose whole cells, each on one line, so that all readers agree."""
-        data, by = np.frombuffer(chunk, np.uint8), ord(self._delimiter)
+        data, by = np.frombuffer(chunk, np.uint8), ord(self.delimiter)
         places = np.flatnonzero(data == ord('"'))
         opening, closing = places[::2], places[1::2]
         breaks = np.flatnonzero(data == ord('\n'))
@@ -144,7 +145,7 @@ class Delimited:
             and (np.searchsorted(breaks, opening) == np.searchsorted(breaks, closing)).all()
         ):
             return True
-        delimiter = re.escape(self._delimiter.encode())
+        delimiter = re.escape(self.delimiter.encode())
         cells = re.findall(rb'(?:^|%s)("(?:[^"\n]|"")*")(?=%s|\r?$)' % (delimiter, delimiter), chunk, re.MULTILINE)
         return sum(cell.count(b'"') for cell in cells) == len(places)
 
@@ -188,7 +189,7 @@ class Delimited:
 
     def _reader(self, lines):
         csv.field_size_limit(_MAX_CELL)
-        return csv.reader(lines, delimiter=self._delimiter, skipinitialspace=True, strict=True)
+        return csv.reader(lines, delimiter=self.delimiter, skipinitialspace=True, strict=True)
 
 
 class _Chunks:
@@ -252,5 +253,6 @@ def _explain(error):
     if text == 'unexpected end of data':
         return 'a quoted cell does not end: is a quote missing?'
     if 'new-line character' in text:
-        return 'contains a carriage return outside of quotes: lines must end with LF or CR LF'
+        cure = r"tr '\r' '\n' < OLD > NEW makes line feeds of them"
+        return f'contains a carriage return outside of quotes: lines must end with LF or CR LF: {cure}'
     return f'{text}: a quote within a quoted cell must be doubled'
