@@ -22,7 +22,11 @@ from estimator_trainer.common.storage.run_dir import dataset_path
 from estimator_trainer.hparams.build import HParams, add_metadata
 
 # Metadata whose names users never see.
-_IN_WORDS = {'moved_rows': 'which rows of the file are held out', excluded.DIGEST: 'the file of exclude'}
+_IN_WORDS = {
+    'columns': 'the description, by kinds, means and values, of its columns',
+    'moved_rows': 'which rows of the file are held out',
+    excluded.DIGEST: 'the file of exclude',
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -970,7 +970,10 @@ def test_a_trained_model_has_its_table_read_as_it_learned_to(tmp_path, prepared,
             np.testing.assert_equal(of_run, of_model)
     assert ''.join(found.summary().split()).count('categorical') == 2
     write(path, 'x,day,mass,id,kind', [(8, *rest) for _, *rest in rows[:59]])
-    with pytest.raises(RunError, match='columns differs from that of the data that the model was trained on'):
+    with pytest.raises(
+        RunError,
+        match='description, by kinds, means and values, of its columns differs from that of the data',
+    ):
         saved_dataset.prepare(source, saved, trains=True)
     write(path, 'x,day,id,kind', [(x, day, i, kind) for x, day, _, i, kind in rows])
     with pytest.raises(UsageError, match=f'the columns of the trained model: {path} has no column mass'):
