@@ -20,6 +20,7 @@ from estimator_trainer.common.plugins.traceback_filter import in_a_line, origina
 from estimator_trainer.common.records import shards
 from estimator_trainer.common.storage.run_dir import dataset_path
 from estimator_trainer.hparams.build import HParams, add_metadata
+from estimator_trainer.hparams.comparison import changed
 
 # Metadata whose names users never see.
 _IN_WORDS = {
@@ -106,7 +107,7 @@ def saving(output_dir: str, source: DataSource, is_resumed: bool, evaluated: Ite
 
 def warn_of_evaluated(saved: SavedDataset, found: Mapping[str, str]) -> None:
     """Warns of splits, {split: checksum}, that differ from those that a run has evaluated."""
-    for split in checksums.changed(saved.evaluated, found):
+    for split in changed(saved.evaluated, found):
         tf.logging.warning(
             'The split %s differs from that which this run has evaluated so far: its metrics before and after are of different '
             'examples, also where they decide which checkpoint is the best, and when training stops early.',

@@ -18,10 +18,10 @@ from estimator_trainer.common import processes
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import dumps, read_json, write_json
 from estimator_trainer.common.paths import FOLDS as FOLDS_FILE
-from estimator_trainer.common.pipeline import checksums
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.storage.status import State
+from estimator_trainer.common.sweep import shared_data
 from estimator_trainer.common.sweep.starts import Process, Start, stop_all
 from estimator_trainer.hparams import build, comparison
 from estimator_trainer.hparams.defaults import DEFAULTS
@@ -89,9 +89,8 @@ def save(
         added = {name: value for name, value in json.loads(dumps(dict(DEFAULTS))).items() if name in now}
         if found := comparison.differences({**added, **saved[SETUP]}, now):
             raise UsageError(f'{path_of(output_dir)}: {found}: use the same values, or choose another --output_dir')
-        if changed := checksums.changed(saved.get(DATA, {}), data):
-            cure = 'restore it, choose another --output_dir, or give --overwrite'
-            raise UsageError(f'{path_of(output_dir)}: {checksums.describe(changed)}: {cure}')
+        cure = 'choose another --output_dir, or give --overwrite'
+        shared_data.check(path_of(output_dir), saved.get(DATA, {}), data, cure)
     else:
         for path in directories(output_dir, count):
             if os.path.exists(run_dir.hparams_path(path)):

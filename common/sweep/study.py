@@ -14,8 +14,8 @@ from estimator_trainer.common import files
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.paths import STUDY
-from estimator_trainer.common.pipeline import checksums
 from estimator_trainer.common.storage.objective import Objective
+from estimator_trainer.common.sweep import shared_data
 from estimator_trainer.hparams.build import renamed
 from estimator_trainer.hparams.comparison import differences
 from estimator_trainer.hparams.defaults import DEFAULTS
@@ -69,8 +69,7 @@ def open_study(
         if found:
             raise UsageError(f'{path}: {found}: use the same values, or choose another --output_dir')
         known_data = study.user_attrs.get('data', {})
-        if changed := checksums.changed(known_data, data):
-            raise UsageError(f'{path}: {checksums.describe(changed)}: restore it, or choose another --output_dir')
+        shared_data.check(path, known_data, data, 'or choose another --output_dir')
         study.set_user_attr('setup', setup)
         study.set_user_attr('data', {**known_data, **data})
     return study
