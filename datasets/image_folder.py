@@ -26,6 +26,7 @@ from estimator_trainer.common.formats import (
     masks,
     stored_pictures,
 )
+from estimator_trainer.common.formats.folders import LOST
 from estimator_trainer.common.formats.picture_files import FileList, Pictures, read_picture
 from estimator_trainer.common.own_data import mask_classes
 from estimator_trainer.common.own_data.description import log_classes
@@ -74,6 +75,7 @@ def prepare(data_dir: str, params: HParams) -> None:
     directory = _directory(data_dir, folders)
     unreadable, dark = (FileList(os.path.join(directory, name)) for name in ('unreadable.txt', 'dark.txt'))
     _log(folders)
+    _check_lost(folders, params)
     _warn_of_few(folders, params)
     if not records.is_written(directory):
         tf.logging.info('Converting the pictures to %s', directory)
@@ -177,6 +179,18 @@ def _log(folders):
 def _counts(folders):
     """Returns {split: {number of a class: pictures}}."""
     return {split: collections.Counter(file.label for file in files) for split, files in folders.splits.items()}
+
+
+def _check_lost(folders, params):
+    """Warns of pictures that are broken links, or no files; raises RunError if there are too many."""
+    kinds = [f'{suffix}{LOST}' for suffix in images.SUFFIXES]
+    lost = sum(folders.ignored.get(kind, 0) for kind in kinds)
+    total = sum(map(len, folders.splits.values())) + lost
+    text = f'{folders.root}: {lost} of {total} pictures are broken links, or no files'
+    if lost > params.max_bad_share * total:
+        raise RunError(f'{text}: restore or remove them, or raise max_bad_share={params.max_bad_share:g}')
+    if lost:
+        tf.logging.warning('%s: they are skipped.', text)
 
 
 def _check_unreadable(unreadable, params, total, has_masks):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.composed_names import under_names_of
 from estimator_trainer.common.errors import RunError, UsageError, check_range, listed
 from estimator_trainer.common.own_data.conversions import convert_once, read_metadata, read_summary
 from estimator_trainer.common.own_data.description import of_kind
@@ -23,6 +22,7 @@ from estimator_trainer.common.own_data.tables import cells, evidence
 from estimator_trainer.common.own_data.tables.files import SUFFIXES, open_rows, open_table
 from estimator_trainer.common.records import records
 from estimator_trainer.common.targets import BASELINES
+from estimator_trainer.common.unicode_forms import under_names_of
 from estimator_trainer.hparams.build import HParams
 
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in SUFFIXES)

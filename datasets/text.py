@@ -4,8 +4,10 @@
 splits: train.txt, eval.txt ... Tokens are lower-case words, with the vocabulary of the training data, parts of them, or bytes.
 """
 
+import collections
 from collections.abc import Callable, Iterator
 import functools
+import itertools
 from typing import Any
 import unicodedata
 
@@ -37,6 +39,7 @@ _FEATURES = [{'name': name, 'kind': kind, 'stored': 'bytes'} for name, kind in (
 _VERSION = 2  # Of the conversion.
 _MAX_CLASSES = 10000
 _CHECKED = 1000  # Texts of --input whose words are compared with the vocabulary.
+_WORDS_OF_A_NAME = 2  # Of a column.
 _MIN_DISTINCT_LINES = 10  # So many labels, all different, are texts or ids.
 
 
@@ -194,6 +197,7 @@ def _converted(params):
         facts = {'moved_rows': sorted(moved.moved)}
         surveys = surveys if moved == file else _survey(lines, params)
     classes = _classes(source, {name: survey.labels for name, survey in surveys.items()}, params.train_split)
+    _warn_of_headers(lines.values(), surveys.values())
     trained = surveys[params.train_split].words
     facts |= {**describe_classes(classes), **trained.describe(params)}
     for name, survey in surveys.items():
@@ -201,6 +205,19 @@ def _converted(params):
     tf.logging.info('%s: %d ids of %s', source, facts['vocabulary_size'], params.tokens)
     rows = {file: found.labeled for file, found in lines.items()}
     return facts, _summarize(source, facts, surveys), examples_of_rows(rows, _label_encoder(classes), params.max_bad_share)
+
+
+def _warn_of_headers(lines, surveys):
+    """Warns of first lines that may name the columns: no other line has their label, and their text is a word or two."""
+    first = {found.path: row.value for found in lines for row in itertools.islice(found.lines(), 1)}
+    parts = {path: split_line(line) for path, line in first.items() if not isinstance(line, RunError)}
+    names = collections.Counter(label for label, _ in parts.values())
+    for path, (label, text) in parts.items():
+        total = sum(survey.labels.counts().get(label, 0) for survey in surveys)
+        if 0 < total <= names[label] and len(text.split()) <= _WORDS_OF_A_NAME:
+            tf.logging.warning(
+                '%s: line 1, %s, is the only one of its class: if it names the columns, remove it.', path, show(first[path])
+            )
 
 
 def _summarize(source, facts, surveys):

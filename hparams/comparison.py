@@ -81,6 +81,11 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], free: Collection
     return _changes(old, new, _differing(old, new, free))
 
 
+def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Returns the keys of both dicts whose values differ."""
+    return [key for key in new if old.get(key, new[key]) != new[key]]
+
+
 def _differing(old, new, free):
     return [key for key in {**old, **new} if key not in free and old.get(key) != new.get(key)]
 

@@ -15,6 +15,7 @@ from estimator_trainer.common.files import to_json
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import TABLE, names_with
 from estimator_trainer.common.paths import absolute, is_remote
+from estimator_trainer.common.pipeline import checksums
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.runs import chosen_checkpoint, ensemble, saved_flags, start_over, suspects
 from estimator_trainer.common.stop import StopOnSignal
@@ -101,14 +102,14 @@ def _train(FLAGS, directory, stop, objects):
     if not FLAGS.overwrite:
         folds.check_count(directory, FLAGS.folds)
     _, dataset, params = request.load(FLAGS, objects)
-    _check_data(FLAGS, dataset, build.HParams({**params, 'folds': FLAGS.folds}))
+    data = _check_data(FLAGS, dataset, build.HParams({**params, 'folds': FLAGS.folds}))
     run_dir.ensure_writable(directory)
     with run_dir.lock(directory):
         same = {f'--{name}': FLAGS[name].value for name in names_with(Trait.SAME_IN_TRIALS)}
         folds.refuse_run(directory)
         if FLAGS.overwrite:
             _delete(FLAGS, directory)
-        folds.save(directory, FLAGS.folds, {**params, **same}, _kept(FLAGS), objects.hparams)
+        folds.save(directory, FLAGS.folds, {**params, **same}, _kept(FLAGS), objects.hparams, data)
         given = [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}']
         given += flags.arguments(FLAGS, but_for=Trait.SET_IN_TRIALS | Trait.NOT_IN_TRIALS)
         with forks.make_server(['trials', 'ending']) or contextlib.nullcontext() as server:
@@ -133,13 +134,17 @@ def _kept(FLAGS):
 
 
 def _check_data(FLAGS, dataset, params):
-    """Prepares the data of the first fold, so that what is wrong with it, or cannot be divided, is said here and at once."""
+    """Prepares the data of the first fold, so that what is wrong with it, or cannot be divided, is said here and at once.
+
+    Returns {split: checksum} of its splits.
+    """
     source = DataSource(dataset, FLAGS.data_dir, params)
     with tf.Graph().as_default():
         if source.has_input_fn():
             source.make_batches(params.train_split)
         source.prepare()
         source.read('eval')
+        return checksums.of_splits(source, [params.train_split, 'eval', *FLAGS.eval_splits])
 
 
 def _delete(FLAGS, directory):

@@ -14,6 +14,8 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import check_scheme
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
+from estimator_trainer.common.pipeline import checksums
+from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.objective import parse_objective
 from estimator_trainer.common.sweep import forks, sampling
@@ -51,7 +53,7 @@ def run(
       hparams: with values of their types, in place of text in FLAGS.
     """
     tf_config.refuse(os.environ, 'sweep.py')
-    _, _, params = request.load(FLAGS, request.Objects(hparams=hparams))
+    _, dataset, params = request.load(FLAGS, request.Objects(hparams=hparams))
     objective = parse_objective(FLAGS.best_metric or 'loss:min')
     space = _make_space(FLAGS, values, origin, params, hparams)
     trial_runner = TrialRunner(
@@ -64,7 +66,13 @@ def run(
     )
     num_trials = FLAGS.trials or (int(sampling.size(space)) if FLAGS.sampler == 'grid' else _TRIALS)
     setup, array_task = _setup(FLAGS, params, values), os.environ.get('SLURM_ARRAY_TASK_ID', '')
-    return search(trial_runner, space, FLAGS.sampler, setup, num_trials, FLAGS.jobs, stop, server, array_task)
+
+    def find_data():
+        source = DataSource(dataset, FLAGS.data_dir, params)
+        source.prepare()
+        return checksums.of_splits(source, [params.train_split, *FLAGS.eval_splits])
+
+    return search(trial_runner, space, FLAGS.sampler, setup, find_data, num_trials, FLAGS.jobs, stop, server, array_task)
 
 
 def _make_space(FLAGS, values, origin, params, hparams):

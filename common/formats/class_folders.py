@@ -7,7 +7,6 @@ import functools
 import hashlib
 import os
 from typing import NamedTuple
-import unicodedata
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from estimator_trainer.common import folds as folds_of
 from estimator_trainer.common.errors import RunError, UsageError, and_more, listed
 from estimator_trainer.common.formats.folders import files_of, folders_of
 from estimator_trainer.common.paths import is_remote
+from estimator_trainer.common.unicode_forms import composed
 
 _EVAL = ('eval', 'val', 'valid', 'validation')
 _SPLITS = (*_EVAL, 'test')
@@ -121,10 +121,11 @@ def _with_held_out(root, class_names, suffixes, divide, ignored):
 def _with_split_folders(root, folders, suffixes, train_split, divide, ignored, folds):
     """Returns the ClassFolders of a directory whose folders are splits."""
     class_names = folders_of(os.path.join(root, train_split), ignored)
+    labels = _labels(class_names)
     splits, unlabeled = {}, {}
     for split in folders:
         names = class_names if split == train_split else folders_of(os.path.join(root, split), ignored)
-        unknown = [name for name in names if name not in class_names]
+        unknown = [name for name in names if composed(name) not in labels]
         if unknown and (len(unknown) < len(names) or split in eval_names(train_split)):
             known = and_more(class_names, _MAX_SHOWN)
             raise UsageError(
@@ -194,11 +195,15 @@ def _contents(directory):
 
 def label_of(path: str, class_names: Sequence[str]) -> int:
     """Returns the class of a file, after which its folder is named; raises RunError if it is named otherwise."""
-    names = [unicodedata.normalize('NFC', name) for name in class_names]  # macOS writes accents apart.
-    folder = unicodedata.normalize('NFC', os.path.basename(os.path.dirname(path)))
-    if folder not in names:
+    labels, folder = _labels(class_names), composed(os.path.basename(os.path.dirname(path)))
+    if folder not in labels:
         raise RunError(f'{path}: its folder, {folder or "."}, is not named after a class: {listed(class_names, 5)}')
-    return names.index(folder)
+    return labels[folder]
+
+
+def _labels(class_names):
+    """Returns {name: number} of classes, with composed accents; of equal names, the first."""
+    return {composed(name): label for label, name in reversed([*enumerate(class_names)])}
 
 
 def hold_out(root: str, files: Sequence[File], eval_share: float, folds: int, fold: int) -> tuple[list[File], list[File]]:
@@ -231,11 +236,12 @@ def _in_fold(files, folds, fold):
 
 def _files(root, split, names, class_names, suffixes, ignored):
     """Returns the files of some classes of a split, in the order of their positions."""
-    found = []
+    found, labels = [], _labels(class_names)
     for name in names:
+        label = class_names.index(name) if name in class_names else labels[composed(name)]
         for path, stat in files_of(os.path.join(root, split, name), suffixes, ignored):
             path = os.path.relpath(path, root)
-            found.append(File(path, class_names.index(name), stat.st_size, stat.st_mtime_ns, position_of(path)))
+            found.append(File(path, label, stat.st_size, stat.st_mtime_ns, position_of(path)))
     return in_order(found)
 
 

@@ -6,6 +6,8 @@ import os
 
 from estimator_trainer.common.foreign_files import is_foreign
 
+LOST = ' that cannot be read'  # Ends the kinds of broken links, and of what is no file.
+
 
 def folders_of(
     directory: str, ignored: collections.Counter[str] | None = None, where: str = ' outside of classes'
@@ -41,7 +43,7 @@ def files_of(
             elif not is_foreign(entry.name) and _suffix(entry.name) in suffixes and entry.is_file():
                 yield entry.path, entry.stat()
             else:
-                _count(ignored, entry.name, '' if entry.is_file() or entry.is_dir() else ' that cannot be read')
+                _count(ignored, entry.name, '' if entry.is_file() or entry.is_dir() else LOST)
 
 
 def _entries(directory):

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.composed_names import in_forms_of, under_names_of
 from estimator_trainer.common.errors import describe, listed, show
 from estimator_trainer.common.formats import images
 from estimator_trainer.common.formats.encoded import PICTURE
 from estimator_trainer.common.inference import pictures
 from estimator_trainer.common.inference.arrays import cast, encode, joined
 from estimator_trainer.common.tags import TOKENS
+from estimator_trainer.common.unicode_forms import in_forms_of, under_names_of
 
 Specs = Mapping[str, tf.TensorSpec]
 Read = Callable[[Any], Any]

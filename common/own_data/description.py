@@ -12,6 +12,7 @@ from estimator_trainer.common.own_data.schema import CATEGORICAL, CLASSIFICATION
 from estimator_trainer.common.own_data.values import key
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
 from estimator_trainer.common.targets import MULTILABEL, SEVERAL, keys_of
+from estimator_trainer.common.unicode_forms import composed
 
 _SHOWN_CLASSES, _SHOWN_LACKING = 20, 10
 
@@ -90,10 +91,14 @@ def log_classes(
     shown = ', '.join(f'{printable(name)} {of_trained[name]}' for name in names[:_SHOWN_CLASSES])
     more = ', ...' if len(names) > _SHOWN_CLASSES else ''
     tf.logging.info('%s: %d classes, with their %ss in %s: %s%s', source, len(names), unit, trained, shown, more)
-    for alike in _alike(names):
-        tf.logging.warning(
-            '%s: the classes %s differ only in case or spaces: if they are one, write them alike.', source, alike
+    if len(names) == 2 and unit == 'example':
+        tf.logging.info(
+            '%s: precision, recall, F1 and decision_threshold are of the class %s, the second one.', source, printable(names[1])
         )
+    for alike in _alike(names):
+        what = 'case or spaces' if len({*map(composed, alike)}) > 1 else 'how their accents are stored'
+        shown = ', '.join(map(show, alike))
+        tf.logging.warning('%s: the classes %s differ only in %s: if they are one, write them alike.', source, shown, what)
     single = [name for name in names if of_trained[name] == 1]
     if single:
         tf.logging.warning('%s: the split %s has only one %s of the class %s.', source, trained, unit, _join(single))
@@ -105,11 +110,11 @@ def log_classes(
 
 
 def _alike(names):
-    """Returns the names that differ only in case or spaces, joined."""
+    """Returns lists of the names that differ only in case, spaces or Unicode's forms of accents."""
     groups: dict[str, list[str]] = {}
     for name in names:
-        groups.setdefault(' '.join(name.casefold().split()), []).append(name)
-    return [', '.join(map(show, group)) for group in groups.values() if len(group) > 1]
+        groups.setdefault(' '.join(composed(name).casefold().split()), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _join(names):

@@ -11,7 +11,7 @@ from estimator_trainer.common.formats.containers import open_text, reading
 
 _BLOCK = 1 << 20
 _MAX_LINE = 1 << 24
-_BOM = b'\xef\xbb\xbf'
+BOM = b'\xef\xbb\xbf'
 _ROWS = 1000
 
 
@@ -66,7 +66,7 @@ def in_blocks(values: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 class Lines(Iterator[str]):
-    """Iterates over the lines of a file, with their ends, as str; a byte order mark is skipped.
+    """Iterates over the lines of a file, with their ends, as str, without byte order marks, as concatenated files have several.
 
     Attributes:
       offset: byte at which the next line begins.
@@ -85,7 +85,7 @@ class Lines(Iterator[str]):
 
     def __next__(self) -> str:
         line = next(self._lines)
-        text = line.removeprefix(_BOM) if self.offset == 0 else line
+        text = line.removeprefix(BOM)
         self.offset += len(line)
         self.number += 1
         try:

@@ -15,6 +15,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import UsageError, listed
 from estimator_trainer.common.files import names_in, stamp
 from estimator_trainer.common.foreign_files import is_foreign
+from estimator_trainer.common.paths import is_remote
 
 _EVAL = ('val', 'valid', 'validation', 'dev')
 _MAX_SHOWN = 10
@@ -94,6 +95,8 @@ class Files:
                     return file
         wanted = f'{split}{os.path.splitext(self.files[0].path)[1]}'
         cure = f'add {wanted}'
+        if split == 'train' and len(self.files) > 1:
+            cure += ', to which you may join the others'
         if self.files[0].path == self.path:
             cure = 'raise eval_share' if split == 'eval' else f'give a directory with {wanted}'
         elif split == 'eval':
@@ -129,7 +132,8 @@ def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: floa
         names = f'train{suffixes[0]} and eval{suffixes[0]}'
         raise UsageError(f'--hparams={name}=PATH is required: a file, or a directory of {names}')
     if not tf.io.gfile.exists(path):
-        raise UsageError(f'{given}: there is no such file or directory')
+        where = '' if os.path.isabs(path) or is_remote(path) else f' in the current directory, {os.getcwd()}'
+        raise UsageError(f'{given}: there is no such file or directory{where}')
     if not tf.io.gfile.isdir(path):
         splits, share = ('train', 'eval') if divided or eval_share else ('train',), 0 if divided else eval_share
         return Files(name, path, [SplitFile(path, splits, share)])

@@ -215,11 +215,21 @@ def _with_data(plan, saved):
     if saved and saved.specs and not _reads_data(plan):
         return saved_dataset.without_data(plan.source, saved)
     tf.logging.info('Checking the data: %s.', plan.source.data_dir)
-    return saved_dataset.prepare(plan.source, saved, plan.schedule.trains)
+    source = saved_dataset.prepare(plan.source, saved, plan.schedule.trains)
+    if saved and not plan.schedule.trains and (splits := _splits(plan)):
+        saved_dataset.warn_of_changes(source, saved, splits)
+    return source
 
 
 def _reads_data(plan):
     """Whether a run reads splits of its dataset."""
+    schedule = plan.schedule
+    return schedule.trains or schedule.looks_back or bool(_splits(plan)) or plan.options.quantize == 'int8'
+
+
+def _splits(plan):
+    """Returns the splits that a schedule evaluates or predicts."""
     schedule, options = plan.schedule, plan.options
-    is_of_split = (schedule.evaluates or schedule.predicts) and not options.input
-    return schedule.trains or schedule.looks_back or is_of_split or options.quantize == 'int8'
+    if options.input:
+        return []
+    return [*(options.eval_splits if schedule.evaluates else ()), *([options.predict_split] if schedule.predicts else ())]

@@ -1,6 +1,6 @@
 """dataset.json in an output_dir: facts about the training data for evaluation, prediction and export."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import functools
 import hashlib
@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common import paths, word_vectors
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import dumps, read_json, write_json
-from estimator_trainer.common.pipeline import excluded, exclusion
+from estimator_trainer.common.pipeline import checksums, excluded, exclusion
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import find_specs
 from estimator_trainer.common.pipeline.specs import Specs, from_json, to_json
@@ -20,22 +20,28 @@ from estimator_trainer.common.plugins.traceback_filter import in_a_line, origina
 from estimator_trainer.common.records import shards
 from estimator_trainer.common.storage.run_dir import dataset_path
 from estimator_trainer.hparams.build import HParams, add_metadata
+from estimator_trainer.hparams.comparison import changed
 
 # Metadata whose names users never see.
-_IN_WORDS = {'moved_rows': 'which rows of the file are held out', excluded.DIGEST: 'the file of exclude'}
+_IN_WORDS = {
+    'columns': 'the description, by kinds, means and values, of its columns',
+    'moved_rows': 'which rows of the file are held out',
+    excluded.DIGEST: 'the file of exclude',
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class SavedDataset:
     """The metadata of the training data, the Specs of its records and features, the checksum of its files and their directory.
 
-    The latter three are None if unknown.
+    The latter three are None if unknown. evaluated has the checksums of the splits that the training has evaluated.
     """
 
     metadata: dict[str, Any]
     specs: Specs | None
     sha256: str | None
     data_dir: str | None
+    evaluated: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def load(output_dir: str) -> SavedDataset | None:
@@ -62,32 +68,63 @@ def load(output_dir: str) -> SavedDataset | None:
 def _from_json(value):
     """Returns the SavedDataset in the content of a file; raises any error for invalid content."""
     metadata, sha256, data_dir = value['metadata'], value.get('sha256'), value.get('data_dir')
+    evaluated = dict(value.get('evaluated', {}))  # Files of older versions have none.
     names = metadata.get('class_names', [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise TypeError
     if not isinstance(sha256, str | None) or not isinstance(data_dir, str | None):
         raise TypeError
+    if not all(isinstance(checksum, str) for checksum in evaluated.values()):
+        raise TypeError
     if 'features' not in value:
-        return SavedDataset(metadata, None, sha256, data_dir)
+        return SavedDataset(metadata, None, sha256, data_dir, evaluated)
     features = from_json(value['features'])
     _check_flat(features)
-    return SavedDataset(metadata, Specs(from_json(value['records']), features), sha256, data_dir)
+    return SavedDataset(metadata, Specs(from_json(value['records']), features), sha256, data_dir, evaluated)
 
 
-def saving(output_dir: str, source: DataSource, is_resumed: bool) -> Callable[[], None]:
-    """Looks at the training data, and returns the function that writes its metadata and its specs.
+def saving(output_dir: str, source: DataSource, is_resumed: bool, evaluated: Iterable[str] = ()) -> Callable[[], None]:
+    """Looks at the data, and returns the function that writes the metadata and the specs of the training data.
 
     Warns if the data of a run that resumes differs.
+
+    Args:
+      evaluated: the splits that the run evaluates.
     """
     saved = load(output_dir) if is_resumed else None
-    files = _files(source)
+    files, of_splits = _files(source), checksums.of_splits(source, evaluated)
     value: dict[str, Any] = {'metadata': dict(source.params.metadata), 'sha256': files and files.sha256}
     value['data_dir'] = paths.absolute(source.data_dir)
+    value['evaluated'] = {**(saved.evaluated if saved else {}), **of_splits}
     with tf.Graph().as_default():
         value |= _described(source)
     if saved and saved.sha256 and files and files.sha256 != saved.sha256:
         tf.logging.warning('The training data differs from the data that this model was trained on so far.')
+    if saved:
+        warn_of_evaluated(saved, of_splits)
     return functools.partial(write_json, dataset_path(output_dir), {**value, 'checksum': _checksum(value)})
+
+
+def warn_of_evaluated(saved: SavedDataset, found: Mapping[str, str]) -> None:
+    """Warns of splits, {split: checksum}, that differ from those that a run has evaluated."""
+    for split in changed(saved.evaluated, found):
+        tf.logging.warning(
+            'The split %s differs from that which this run has evaluated so far: its metrics before and after are of different '
+            'examples, also where they decide which checkpoint is the best, and when training stops early.',
+            split,
+        )
+
+
+def warn_of_changes(source: DataSource, saved: SavedDataset, splits: Iterable[str]) -> None:
+    """Warns if data whose splits are to be evaluated or predicted differs from that of the run."""
+    files = _files(source)
+    if saved.sha256 and files and files.sha256 != saved.sha256:
+        tf.logging.warning(
+            'The training data differs from the data that this model was trained on: it may have learned from examples that '
+            'are in %s now.',
+            ' and '.join(splits),
+        )
+    warn_of_evaluated(saved, checksums.of_splits(source, splits))
 
 
 def check_same(source: DataSource, output_dir: str) -> None:

@@ -56,7 +56,8 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
     task, source = experiment.task, experiment.source
     at_start = [experiment.record]  # Of a run that resumes, nothing is recorded before its session stands.
     if task.is_chief and (step < experiment.train_steps or not saved_dataset.load(output_dir)):
-        save = saved_dataset.saving(output_dir, source, is_resumed=step > 0)
+        evaluated = [evaluator.split for evaluator in experiment.evaluators]
+        save = saved_dataset.saving(output_dir, source, step > 0, evaluated)
         if 0 < step < experiment.train_steps:
             at_start.append(save)
         else:
@@ -211,7 +212,14 @@ def _train_and_evaluate(experiment):
     if listener.result:  # Otherwise a graph may be missing, and with it what reads a hyper-parameter.
         source = experiment.source
         warn_of_unread(experiment.model, source.params, source.names_read, source.has_input_fn(), source.given)
-    return listener.result or result or _evaluate_and_keep(experiment)  # The latter if there was nothing left to train.
+    return listener.result or result or _evaluate_again(experiment)
+
+
+def _evaluate_again(experiment):
+    """Evaluates the latest checkpoint of a run with nothing left to train, on data that may have changed meanwhile."""
+    if saved := saved_dataset.load(experiment.output_dir):
+        saved_dataset.warn_of_changes(experiment.source, saved, [evaluator.split for evaluator in experiment.evaluators])
+    return _evaluate_and_keep(experiment)
 
 
 def _with_best(experiment, result):

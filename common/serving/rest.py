@@ -14,9 +14,9 @@ import tensorflow.compat.v1 as tf
 from tensorflow.core.framework import types_pb2
 
 from estimator_trainer.common import json_text, tags
-from estimator_trainer.common.composed_names import under_names_of
 from estimator_trainer.common.errors import describe, listed, show
 from estimator_trainer.common.inference.arrays import joined, without_padding, wrong
+from estimator_trainer.common.unicode_forms import under_names_of
 
 constants = tf.saved_model.signature_constants
 _LISTED = 20  # Names in a message.

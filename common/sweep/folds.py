@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import time
+import types
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -20,12 +21,14 @@ from estimator_trainer.common.paths import FOLDS as FOLDS_FILE
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.storage.status import State
+from estimator_trainer.common.sweep import shared_data
 from estimator_trainer.common.sweep.starts import Process, Start, stop_all
 from estimator_trainer.hparams import build, comparison
 from estimator_trainer.hparams.defaults import DEFAULTS
 
 _POLL_SECONDS = 0.02
 COUNT, SETUP, FLAGS, HPARAMS = 'folds', 'setup', 'flags', 'hparams'  # Keys of folds.json.
+DATA = 'data'  # A further one, which files of older versions lack.
 
 
 def path_of(output_dir: str) -> str:
@@ -68,6 +71,7 @@ def save(
     setup: Mapping[str, Any],
     flags: Mapping[str, Any],
     hparams: Mapping[str, Any],
+    data: Mapping[str, str] = types.MappingProxyType({}),
 ) -> None:
     """Writes folds.json, unless it is there with the same setup.
 
@@ -75,15 +79,18 @@ def save(
       setup: what the runs must share, as JSON.
       flags: those of the command line, {name: value}.
       hparams: those of a Python program, as JSON.
+      data: {split: checksum} of the data, as far as it is known, which the runs must share, too.
 
     Raises:
-      UsageError: the directory has folds of another number, setup, or an unknown one.
+      UsageError: the directory has folds of another number, setup, or an unknown one, or of other data.
     """
     if saved := check_count(output_dir, count):
         now = json.loads(dumps(setup))  # Without tuples, like the saved one.
         added = {name: value for name, value in json.loads(dumps(dict(DEFAULTS))).items() if name in now}
         if found := comparison.differences({**added, **saved[SETUP]}, now):
             raise UsageError(f'{path_of(output_dir)}: {found}: use the same values, or choose another --output_dir')
+        cure = 'choose another --output_dir, or give --overwrite'
+        shared_data.check(path_of(output_dir), saved.get(DATA, {}), data, cure)
     else:
         for path in directories(output_dir, count):
             if os.path.exists(run_dir.hparams_path(path)):
@@ -91,7 +98,7 @@ def save(
                     f'{path} is a run of unknown folds, as there is no {path_of(output_dir)}: restore that, choose another '
                     '--output_dir, or give --overwrite'
                 )
-        write_json(path_of(output_dir), {COUNT: count, SETUP: setup, FLAGS: flags, HPARAMS: hparams})
+        write_json(path_of(output_dir), {COUNT: count, SETUP: setup, FLAGS: flags, HPARAMS: hparams, DATA: dict(data)})
 
 
 def check_count(output_dir: str, count: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Hyper-parameter search in an output_dir."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import contextlib
 import dataclasses
 import functools
@@ -29,6 +29,7 @@ def search(
     space: sampling.Space,
     sampler: str,
     setup: Mapping[str, Any],
+    find_data: Callable[[], Mapping[str, str]],
     num_trials: int,
     jobs: int,
     stop: StopOnSignal,
@@ -45,6 +46,7 @@ def search(
       space: from `make_space`.
       sampler: see `sampling.make_sampler`.
       setup: the setup that trials must share to be comparable, as JSON.
+      find_data: returns {split: checksum} of the data, once a dry run has found no mistakes.
       num_trials: the total number of trials, including earlier ones.
       jobs: number of runs in parallel.
       server: forks the runs; None if each is to be a new process.
@@ -64,8 +66,9 @@ def search(
     with sharing.lock() as descriptors:
         trial_runner = dataclasses.replace(trial_runner, start_trainer=starter([], descriptors, server))
         trial_runner.check(stop)
+        data = find_data()
         with sharing.turn():
-            study = open_study(output_dir, objective, setup)
+            study = open_study(output_dir, objective, setup, data)
         was_done = _is_done(study, space, num_trials)
         with contextlib.closing(
             run_trials(study, make_sampler, space, objective, num_trials, jobs, trial_runner, stop, sharing)

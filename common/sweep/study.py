@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 import contextlib
 import json
 import os
+import types
 from typing import Any
 
 import optuna
@@ -14,6 +15,7 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.paths import STUDY
 from estimator_trainer.common.storage.objective import Objective
+from estimator_trainer.common.sweep import shared_data
 from estimator_trainer.hparams.build import renamed
 from estimator_trainer.hparams.comparison import differences
 from estimator_trainer.hparams.defaults import DEFAULTS
@@ -33,6 +35,7 @@ def open_study(
     directory: str,
     objective: Objective,
     setup: Mapping[str, Any],
+    data: Mapping[str, str] = types.MappingProxyType({}),
 ) -> optuna.Study:
     """Opens the study of a directory, or creates it.
 
@@ -42,9 +45,10 @@ def open_study(
       directory: must be local.
       objective: applies to a trial's best evaluation.
       setup: the setup that trials must share to be comparable; JSON-serializable.
+      data: {split: checksum} of the data, as far as it is known, which they must share, too.
 
     Raises:
-      UsageError: the study was created with another setup.
+      UsageError: the study was created with another setup, or its data has changed.
       RunError: the file is corrupt, or is not a study.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -64,7 +68,10 @@ def open_study(
         found = differences({**known, **renamed(study.user_attrs.get('setup', setup), setup)}, setup)
         if found:
             raise UsageError(f'{path}: {found}: use the same values, or choose another --output_dir')
+        known_data = study.user_attrs.get('data', {})
+        shared_data.check(path, known_data, data, 'or choose another --output_dir')
         study.set_user_attr('setup', setup)
+        study.set_user_attr('data', {**known_data, **data})
     return study
 
 

@@ -111,6 +111,19 @@ def test_the_data_of_a_fold_is_checked_before_any_starts(trained, tmp_path, exec
     assert code == 0 and 'loss' in result['eval'] and not (tmp_path / 'out').exists()
 
 
+def test_folds_of_changed_data_are_refused(tmp_path, execute, monkeypatch):
+    def stop(runner, jobs, stop):
+        raise RunError('stopped')
+
+    monkeypatch.setattr(folds.folds.FoldRunner, 'train', stop)
+    rows = [f'{number % 7},{number % 2}' for number in range(24)]
+    paths = (f'--output_dir={tmp_path}/out', f'--data_dir={tmp_path}/data', f'--hparams=table_file={tmp_path}/rows.csv')
+    for added, expected in (([], 'stopped'), ([], 'stopped'), (['5,1'], 'folds.json: the data of train and eval has changed')):
+        (tmp_path / 'rows.csv').write_text('\n'.join(['x,target', *rows, *added, '']))
+        code, _, err = execute(trainer.main, ['trainer.py', *SETTINGS, '--folds=2', *paths])
+        assert code and expected in err, err
+
+
 def test_python_programs_are_told_what_folds_are_not(trained, tmp_path):
     train = estimator_trainer.train_folds
     assert refused(train, 'mlp', object(), str(tmp_path)).startswith('dataset is ')

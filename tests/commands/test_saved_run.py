@@ -97,11 +97,16 @@ def test_files_are_predicted_and_a_model_exported_without_the_data(words, origin
 
 def test_given_flags_take_precedence(words, tmp_path):
     (tmp_path / 'other.txt').write_text('aa consonants\nbbbb vowels\n')
-    code, result, _ = words('--schedule=evaluate', '--eval_splits=train', '--data_dir=other', '--hparams=num_classes=2')
-    assert code == 0 and result['train']['accuracy'] == 0
+    learned, differs = 'it may have learned from examples that are in train now', 'The split train differs from that which'
+    for flags in (
+        ['--schedule=evaluate', '--hparams=num_classes=2'],
+        ['--train_steps=60'],
+    ):  # Of which nothing is left to train.
+        code, result, err = words(*flags, '--eval_splits=train', '--data_dir=other')
+        assert code == 0 and result['train']['accuracy'] == 0 and learned in err and differs in err
     flags = ('--hparams_set=run/hparams.json', '--hparams=eval_batch_size=4', *MODULES)
-    code, result, _ = words('--schedule=evaluate', '--eval_splits=train', *flags)
-    assert code == 0 and result['train']['accuracy'] == 1
+    code, result, err = words('--schedule=evaluate', '--eval_splits=train', *flags)
+    assert code == 0 and result['train']['accuracy'] == 1 and learned not in err and differs not in err
     for flags, message in (
         (['--schedule=evaluate', '--hparams=learning_rate=0.3'], 'learning_rate was 0.1, now it is 0.3'),
         (['--schedule=predict', '--seed=6'], 'seed was 5, now it is 6'),
@@ -131,7 +136,7 @@ def make(tmp_path):
 
 
 def test_a_dataset_json_with_other_contents_than_those_written_is_reported(tmp_path, make):
-    saved_dataset.saving(str(tmp_path), make(), is_resumed=False)()
+    saved_dataset.saving(str(tmp_path), make(), False, ['fold3'])()
     file, expected = tmp_path / 'dataset.json', saved_dataset.load(str(tmp_path))
     content = json.loads(file.read_text())
     cure = '--schedule=train rewrites it if deleted'
@@ -145,6 +150,7 @@ def test_a_dataset_json_with_other_contents_than_those_written_is_reported(tmp_p
         ('records', None),
         ('sha256', []),
         ('data_dir', 1),
+        ('evaluated', 'fold3', 1),
     ):
         changed = copy.deepcopy(content)
         functools.reduce(operator.getitem, parents, changed)[key] = value
@@ -188,6 +194,25 @@ def test_resuming_with_other_data_warns(tmp_path, make, caplog):
         saved_dataset.saving(str(tmp_path), sources[source], is_resumed)()
         warnings.append('The training data differs from the data that this model was trained on so far.' in caplog.text)
     assert warnings == [False, False, False, True, False]
+
+
+def test_other_data_of_an_evaluated_split_is_warned_of_once(tmp_path, make, caplog):
+    changed = make(words_module.WORDS.replace('aa', 'oo'), 1)
+    text = 'The split fold3 differs from that which this run has evaluated so far'
+
+    def save(source, *evaluated):
+        caplog.clear()
+        saved_dataset.saving(str(tmp_path), source, True, evaluated)()
+        return text in caplog.text
+
+    assert not save(make()) and not save(changed, 'fold3')  # An older version did not know which data it had.
+    assert save(make(), 'train', 'fold3') and not save(changed) and not save(make(), 'fold3')  # Or trained alone meanwhile.
+    saved = saved_dataset.load(str(tmp_path))
+    caplog.clear()
+    saved_dataset.warn_of_changes(make(), saved, ['fold3', 'train'])
+    assert not caplog.text
+    saved_dataset.warn_of_changes(changed, saved, ['fold3'])
+    assert text in caplog.text and 'it may have learned from examples that are in fold3 now.' in caplog.text
 
 
 @pytest.mark.parametrize(

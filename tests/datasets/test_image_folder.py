@@ -216,6 +216,17 @@ def test_the_summary_counts_the_pictures_of_each_class_and_split(root, tmp_path)
     assert text.startswith(f'{root}: 2 classes, pictures in ') and text.endswith('\ncat: 6, 4\ndog: 7, 3\n')
 
 
+def test_broken_links_to_pictures_count_as_unreadable(root, tmp_path, caplog):
+    for number in range(5):
+        os.symlink('nowhere', root / 'cat' / f'gone{number}.JPG')
+    os.symlink('nowhere', root / 'cat' / 'notes.txt')
+    text = f'{root}: 5 of 25 pictures are broken links, or no files: '
+    message = failed(image_folder.prepare, str(tmp_path), params(root, 'max_bad_share=0.19'))
+    assert message == f'{text}restore or remove them, or raise max_bad_share=0.19'
+    image_folder.prepare(str(tmp_path), params(root, 'max_bad_share=0.2'))
+    assert f'{text}they are skipped.' in caplog.text and sum(count(tmp_path, params(root))) == 20
+
+
 def test_unreadable_pictures_are_skipped_and_listed_and_errors_of_input(root, tmp_path, caplog, monkeypatch):
     save(root / 'cat' / 'cut.jpg', picture(size=(60, 60)))
     os.truncate(root / 'cat' / 'cut.jpg', 400)

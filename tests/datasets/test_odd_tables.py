@@ -82,6 +82,32 @@ def test_a_header_that_is_repeated_is_no_row(tmp_path):
         assert other == ['y', 'x']
 
 
+def test_files_that_were_joined_have_a_byte_order_mark_before_each(tmp_path):
+    for quoted in ('a', '"a"'):
+        (tmp_path / 'b.csv').write_text(f'\ufeff"x",y\n1,{quoted}\n\ufeff"x",y\n2,b\n\ufeff3,c\n')
+        one, repeated, two, three = cells(tmp_path / 'b.csv')
+        assert [one, two, three] == [['1', 'a'], ['2', 'b'], ['3', 'c']]
+        assert repeated.endswith('b.csv: line 3: repeats the names of the columns: remove it')
+
+
+@pytest.mark.parametrize(
+    'content, names',
+    [
+        ('net (EUR, in k, 2024);sold;y\n1,5;2;3,25\n2,5;3;4\n', ['net (EUR, in k, 2024)', 'sold', 'y']),
+        ('a, x;b;y;\n1,5;2;3;\n2,5;2;3;\n', ['a, x', 'b', 'y', '']),  # As often, and more of them.
+        ('a;b,y\n1,2\n3,4\n', ['a;b', 'y']),
+        ('a;b;x,y\n', ['a', 'b', 'x,y']),  # No rows tell.
+        ('"net\r\n(EUR; in k)"\tsold\ty\r\n1\t2\t3\r\n', ['net (EUR; in k)', 'sold', 'y']),
+        ('"net\n(EUR)";"sold, 2024"\n1;2\n', ['net (EUR)', 'sold, 2024']),
+    ],
+)
+def test_rows_tell_which_delimiter_a_header_has(tmp_path, content, names):
+    (tmp_path / 'b.csv').write_bytes(content.encode())
+    table = open_table(str(tmp_path / 'b.csv'))
+    assert table.header == names
+    assert all(len(block.columns) == len(names) and not block.faults for block in table.blocks())
+
+
 @pytest.mark.parametrize(
     'content, message',
     [
@@ -342,6 +368,41 @@ def test_points_that_may_separate_thousands_are_found_beside_units_and_beside_co
     for other, is_found in (('0,5', True), ('0.5', False)):
         rows = [f'{cell};{other} €;{i % 2}' for i, cell in enumerate(thousands)]
         assert ('if 1.234' in prepare('\n'.join(['x;z;y', *rows]))[1]) == is_found
+    for by, other, is_found in ((';', '7', True), (',', '7', False), (';', '7.5', False)):  # Spreadsheets of which countries.
+        rows = [by.join([cell, other, str(i % 2)]) for i, cell in enumerate(thousands)]
+        assert ('if 1.234' in prepare('\n'.join([by.join('xzy'), *rows]))[1]) == is_found
+
+
+@pytest.mark.parametrize(
+    'name, cell, warning',
+    [
+        ('day', lambda i: f'202401{i % 28 + 1:02d}', '20240101 seems to be a date, but is read as a number: write dates as 20'),
+        ('size', lambda i: f'202401{i + 1:02d}', ''),  # There is no such day as the last one.
+        (
+            'PassengerId',
+            lambda i: i,
+            'each row has another number, which is learned from; if they are ids, give the kind ignore',
+        ),
+        ('customer_id', lambda i: 7 * i, 'each row has another number'),
+        ('customer_id', lambda i: i // 2, ''),
+        ('paid', lambda i: i, ''),
+        ('id no.', lambda i: i + 0.5, ''),
+    ],
+)
+def test_numbers_that_may_be_dates_or_ids_are_warned_of(prepare, name, cell, warning):
+    found, log = prepare(column(cell).replace('x,', f'{name},', 1))
+    assert (f'column {name}: {warning}' if warning else '') in log
+    assert ('seems to be' in log or 'are ids' in log) == bool(warning)
+    assert kinds(found)[name] == 'numeric'
+
+
+def test_files_of_other_line_ends_and_encodings_are_refused_with_a_cure(tmp_path):
+    for content, message in (
+        ('x,y\r\n1,2\r\n'.encode('utf-16-le'), 'b.csv: line 1 contains NUL characters, as UTF-16 does: save the file as UTF-8'),
+        (b'x,y\r1,2\r', "b.csv: line 1: contains a carriage return outside of quotes: lines must end with LF or CR LF: tr '"),
+    ):
+        (tmp_path / 'b.csv').write_bytes(content)
+        assert message in failed(open_table, str(tmp_path / 'b.csv'))
 
 
 def test_a_column_that_is_ignored_although_most_cells_are_numbers_causes_a_warning(prepare):

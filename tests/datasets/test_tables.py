@@ -126,7 +126,13 @@ def test_a_wrong_row_is_named_by_its_line_and_hides_no_other_and_a_wrong_header_
         ('a "b" c"d,1\n"open, 0\n3,"4"\n', [['a "b" c"d', '1'], "line 3: ',' expected after", ['3', '4']]),
         ('\xff,1\nü,1\n', ['line 2: is not UTF-8: convert the file, as with: iconv -f CP1252', ['ü', '1']]),
         (f'"{"a" * (1 << 22)}\n",1\n{"b" * 200_000},2\n', ['line 2: a cell is longer than 4 MiB:', None, ['b' * 200_000, '2']]),
-        ('1,0\r2,1\r', ['line 2: contains a carriage return outside of quotes: lines must end with LF or CR LF']),
+        (
+            '1,0\r2,1\r',
+            [
+                r'line 2: contains a carriage return outside of quotes: lines must end with LF or CR LF: '
+                r"tr '\r' '\n' < OLD > NEW makes line feeds of them"
+            ],
+        ),
     ):
         found, _ = rows_of(table(b'x,y\n' + content.encode().replace('\xff'.encode(), b'\xff')))
         for value, wanted in zip(found, expected, strict=True):
@@ -195,6 +201,7 @@ def test_each_file_of_a_directory_is_a_split_and_another_version_of_the_converte
     for path, message in (
         ('', '--hparams=csv_file=PATH is required: a file, or a directory of train.csv and eval.csv'),
         ('/no/such', '--hparams=csv_file=/no/such: there is no such file or directory'),
+        ('no_such', f'--hparams=csv_file=no_such: there is no such file or directory in the current directory, {os.getcwd()}'),
         (str(tmp_path), f'--hparams=csv_file={tmp_path}: the directory has no file named train.csv; it has: no files'),
     ):
         assert refused(find, path) == message
@@ -482,6 +489,11 @@ def test_a_regression_of_fractions_and_a_last_row_of_totals_are_warned_of(facts,
         ([(city, i % 7 + 0.5) for i, city in enumerate(cities)], {}, [True, False]),
         ([(city, i % 7 + 0.5) for i, city in enumerate(cities)], {'task': 'regression'}, [False, False]),
         ([(city, i) for i, city in enumerate(cities)] + [('Total:', 1770)], {}, [False, True]),
+        (
+            [(city, i) for i, city in enumerate(cities)] + [('Gesamtergebnis', 1770)],
+            {},
+            [False, True],
+        ),  # As Excel's pivot tables.
         ([('total' if i % 3 else 'part', i) for i in range(60)], {}, [False, False]),
     ):
         caplog.clear()
@@ -688,6 +700,10 @@ def test_a_row_becomes_an_example_of_its_existing_cells():
     assert encoded(numbers, ['2.50', '', '1', 'none', '', ''])[0] == [{'y': 2.5}]
     wrong = (
         (['', '', '1', '', '', ''], 'column y: the target is missing'),
+        (
+            ['None', '', '1', '', '', ''],
+            "column y: the target is missing, which 'None' means: write another text if it is a value",
+        ),
         (['8', '', '1', '', '', ''], "column y: '8' is not one of the classes"),
         (['7', '', '', '', '', ''], 'column w: the weight is missing'),
         (['7', '', '-1', '', '', ''], 'column w: a weight must not be negative, but is -1'),
@@ -1009,7 +1025,10 @@ def test_a_trained_model_has_its_table_read_as_it_learned_to(tmp_path, prepared,
             np.testing.assert_equal(of_run, of_model)
     assert ''.join(found.summary().split()).count('categorical') == 2
     write(path, 'x,day,mass,id,kind', [(8, *rest) for _, *rest in rows[:59]])
-    with pytest.raises(RunError, match='columns differs from that of the data that the model was trained on'):
+    with pytest.raises(
+        RunError,
+        match='description, by kinds, means and values, of its columns differs from that of the data',
+    ):
         saved_dataset.prepare(source, saved, trains=True)
     write(path, 'x,day,id,kind', [(x, day, i, kind) for x, day, _, i, kind in rows])
     with pytest.raises(UsageError, match=f'the columns of the trained model: {path} has no column mass'):

@@ -208,6 +208,20 @@ def test_a_label_that_may_be_missing_is_warned_of(tmp_path, prepared, caplog):
     assert 'the class NA is learned like any other: remove its lines if it means that there is none' in caplog.text
 
 
+def test_a_first_line_that_may_name_the_columns_is_warned_of(tmp_path, prepared, caplog):
+    for first, is_warned in (('Kategorie\tText', True), ('no\tText', False), ('maybe\ta whole sentence', False)):
+        caplog.clear()
+        path = tmp_path / f'{is_warned}{len(first)}.txt'
+        path.write_text('\n'.join([first, *['yes\ta word', 'no\ta word'] * 9]) + '\n')
+        prepared(path)
+        assert ("line 1, 'Kategorie\\tText', is the only one of its class: if it names" in caplog.text) == is_warned
+    (tmp_path / 'both').mkdir()
+    for name in ('train', 'eval'):
+        (tmp_path / 'both' / f'{name}.txt').write_text('Kategorie\tText\nyes\ta word\nno\ta word\n')
+    prepared(tmp_path / 'both')
+    assert caplog.text.count('is the only one of its class') == 2
+
+
 def test_each_label_of_two_lines_is_trained_on_and_held_out(tmp_path, prepared):
     pairs = [('common', f'number{i}') for i in range(60)] + [(f'rare{i // 2}', f'text{i}') for i in range(20)]
     found = prepared(write(tmp_path / 'a.txt', pairs))
@@ -274,6 +288,7 @@ def test_any_change_converts_anew(splits, tmp_path, prepared, caplog):
     changes = ('tokens=bytes', 'eval_share=0.1', 'min_count=1', 'max_vocabulary=9', 'max_bad_share=0.1', 'train_split=eval')
     assert [count(change) for change in changes] == [2, 3, 4, 5, 6, 7]
     assert f'{splits}: 2 classes, with their examples in train: neg 1, pos 2\n' in caplog.text
+    assert 'precision, recall, F1 and decision_threshold are of the class pos, the second one.' in caplog.text
     assert f'{splits}: 5 ids of words' in caplog.text and 'can be deleted' not in caplog.text
     os.utime(splits / 'eval.txt', (1, 1))
     assert count() == 8 and f'{splits}: earlier conversions, which can be deleted' in caplog.text

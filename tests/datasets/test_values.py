@@ -4,6 +4,7 @@ import unicodedata
 
 import pytest
 
+from estimator_trainer.common.own_data.description import log_classes
 from estimator_trainer.common.own_data.values import MISSING, display, key, spellings
 
 
@@ -45,3 +46,10 @@ def test_different_values_have_different_keys(one, other):
 def test_values_are_shown_as_written():
     texts = ('001', 'TRUE', '3.0', '-2.00', '1E2', '4.9e+11')
     assert [display(text) for text in texts] == ['001', 'TRUE', '3', '-2', '1E2', '4.9e+11']
+
+
+def test_classes_that_differ_only_in_how_they_are_written_are_warned_of(caplog):
+    names = ['Dog', 'dog ', 'été', unicodedata.normalize('NFD', 'été'), 'cat']
+    log_classes('own', names, {'train': dict.fromkeys(names, 2)}, 'train')
+    assert "own: the classes 'Dog', 'dog ' differ only in case or spaces: if they are one" in caplog.text
+    assert 'differ only in how their accents are stored: if they are one' in caplog.text and caplog.text.count('differ') == 2

@@ -94,6 +94,17 @@ def test_folders_for_testing_without_classes_are_unlabeled_unless_there_is_one_o
     assert refused(scan, tmp_path) == f'{tmp_path}/test/unknown: there is no such class in train, which has a, b'
 
 
+def test_names_of_classes_are_equal_in_both_forms_of_accents(tmp_path):
+    composed, apart = '\u00c4pfel', 'A\u0308pfel'
+    make(tmp_path, *many(3, f'train/{composed}', 'train/b', f'val/{apart}', 'val/b'))
+    folders = scan(tmp_path)
+    assert folders.class_names == ['b', composed]
+    assert labels(folders, 'val') == {**dict.fromkeys(many(3, 'val/b'), 0), **dict.fromkeys(many(3, f'val/{apart}'), 1)}
+    make(tmp_path / 'two', *many(3, composed, apart, 'b'))  # Two classes, of which another part of the trainer warns.
+    folders = scan(tmp_path / 'two')
+    assert all(folders.class_names[label] == os.path.dirname(path) for path, label in labels(folders).items())
+
+
 def test_the_split_for_evaluation_is_called_eval_or_validation_and_is_not_that_trained_on(tmp_path):
     for trained, other, expected in (
         ('training', 'val', 'val'),

@@ -109,6 +109,7 @@ def test_other_folds_and_settings_are_refused_by_name(tmp_path):
     assert refused(folds.save, directory, 4, setup, {}, {}) == (
         f'--folds=4: {directory} has 3 folds: give that, or choose another --output_dir'
     )
+    folds.save(directory, 3, setup, {}, {}, {'train': '1'})  # folds.json of an older version does not know its data.
     message = refused(folds.save, directory, 3, {**setup, 'learning_rate': 0.2}, {}, {})
     assert 'folds.json: learning_rate was 0.1, now it is 0.2: use the same values' in message
     (tmp_path / 'folds.json').unlink()
@@ -118,6 +119,14 @@ def test_other_folds_and_settings_are_refused_by_name(tmp_path):
     assert 'folds.json: lacks folds, setup, flags or hparams: restore it' in refused(folds.load, directory)
     (tmp_path / 'hparams.json').write_text('{}')
     assert refused(folds.refuse_run, directory).endswith('is the output_dir of a run: choose another')
+
+
+def test_other_data_is_refused(tmp_path):
+    folds.save(str(tmp_path), 3, {}, {}, {}, {'train': '1', 'eval': '2'})
+    folds.save(str(tmp_path), 3, {}, {}, {}, {'train': '1', 'eval': '2', 'test': '3'})
+    message = refused(folds.save, str(tmp_path), 3, {}, {}, {}, {'train': '2', 'eval': '2'})
+    assert 'folds.json: the data of train has changed since the first of these runs' in message
+    assert message.endswith('restore it, choose another --output_dir, or give --overwrite')
 
 
 def test_runs_of_unknown_folds_do_not_pass_for_finished(tmp_path):

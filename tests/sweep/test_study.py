@@ -33,6 +33,18 @@ def test_a_study_refuses_another_setup_but_for_hyperparameters_that_came_later(t
     assert [*tmp_path.iterdir()] == [directory] and [path.name for path in directory.iterdir()] == ['study.db']
 
 
+def test_a_study_refuses_other_data_than_that_of_its_trials(tmp_path):
+    open_at(tmp_path)  # Of an older version, which did not know its data.
+    open_study(str(tmp_path), LOWEST, {}, {'train': '1', 'eval': '2'})
+    open_at(tmp_path)
+    open_study(str(tmp_path), LOWEST, {}, {'train': '1', 'test': '3'})
+    with pytest.raises(
+        UsageError, match='study.db: the data of eval and test has changed since .*: restore it, or choose anoth'
+    ):
+        open_study(str(tmp_path), LOWEST, {}, {'train': '1', 'eval': '3', 'test': '4'})
+    open_study(str(tmp_path), LOWEST, {}, {'train': '1', 'eval': '2', 'test': '3'})
+
+
 def test_an_invalid_study_is_reported(tmp_path):
     (tmp_path / 'study.db').write_bytes(b'no database' * 1000)
     fix = 'check that it is not locked or corrupt, and that its disk has space, or choose another --output_dir'

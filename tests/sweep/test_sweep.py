@@ -203,6 +203,17 @@ def test_a_mistake_costs_no_trial_and_a_complete_sweep_only_prints_the_result(se
     assert best.read_bytes() == (tmp_path / 'output' / 'trial-0' / 'hparams.json').read_bytes()
 
 
+def test_a_sweep_of_changed_data_does_not_resume(search, tmp_path):
+    path, rows = tmp_path / 'rows.csv', [f'{number % 7},{number % 2}' for number in range(24)]
+    table = ('--model=linear', '--dataset=table', f'--hparams=table_file={path}')
+    path.write_text('\n'.join(['x,target', *rows, '']))
+    assert search(RATES, '--trials=1', *table)[0] == 0
+    path.write_text('\n'.join(['x,target', *rows, '5,1', '']))
+    code, _, err = search(RATES, '--trials=2', *table)
+    changed = 'study.db: the data of train has changed since the first of these runs, which would not be comparable: restore it'
+    assert code == 2 and changed in err and len(trials_of(tmp_path)) == 1, err
+
+
 def test_a_sweep_leaves_directories_of_other_runs_alone(search, run, tmp_path):
     assert run(*POLYNOMIAL, '--train_steps=2')[0] == 0
     hparams, trial = tmp_path / 'output' / 'hparams.json', tmp_path / 'output' / 'trial-0'

@@ -16,7 +16,7 @@ from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
 from estimator_trainer.common.own_data.tables.blocks import Table
 from estimator_trainer.common.own_data.tables.cells import is_missing, missing_values, to_numbers
-from estimator_trainer.common.own_data.tables.checks import warn_of_extremes
+from estimator_trainer.common.own_data.tables.checks import may_have_commas, warn_of_extremes
 from estimator_trainer.common.own_data.tables.columns import Settings
 from estimator_trainer.common.own_data.tables.encoding import style_of
 from estimator_trainer.common.own_data.tables.survey import Column, survey
@@ -59,7 +59,7 @@ def find_columns(table: Table, params: HParams) -> tuple[list[Feature], list[str
     settings = Settings(_MAX_DISTINCT, missing_values(params.missing), params.decimal, params.dates)
     whole = SplitFile(table.path, ('train',))
     found = survey(table, whole, 'train', kinds, (), [*roles], settings, BadRows(1))[0]
-    columns, ignored = [], []
+    columns, ignored, has_commas = [], [], may_have_commas(table, found)
     for name in sorted(found, key=lambda name: [TIME, GROUP, TARGET, None].index(roles.get(name))):
         column, role = found[name], roles.get(name)
         if role == GROUP:
@@ -67,7 +67,7 @@ def find_columns(table: Table, params: HParams) -> tuple[list[Feature], list[str
         elif role == TIME:
             columns.append({'name': name, 'kind': TIME, 'order': _order_of(table, column)})
         elif role == TARGET or column.kind == NUMERIC:
-            columns.append({'name': name, 'kind': role or NUMERIC, **_style(table, column, role == TARGET)})
+            columns.append({'name': name, 'kind': role or NUMERIC, **_style(table, column, role == TARGET, has_commas)})
         else:
             ignored.append(name)
     return columns, ignored
@@ -118,7 +118,7 @@ def _is_month(cell):
     return _FIRST_DATE <= 100 * number + 1 <= _LAST_DATE and 1 <= number % 100 <= 12
 
 
-def _style(table: Table, column: Column, is_target: bool) -> dict[str, Any]:
+def _style(table: Table, column: Column, is_target: bool, has_commas: bool) -> dict[str, Any]:
     """Returns {'style'} of a column of numbers that are not written as programs do; raises an error if they are none."""
     place, reading, profile = f'{table.path}: column {column.name}', column.reading, column.profile
     if reading and reading.wrong:
@@ -134,7 +134,7 @@ def _style(table: Table, column: Column, is_target: bool) -> dict[str, Any]:
         value = reading.style.number(cell)
         shown = f'{show(cell)} in {table.unit} {line}'
         tf.logging.warning('%s: the cells are read as numbers, such as %s as %s.', place, shown, value)
-    if profile.may_be_thousands():
+    if profile.may_be_thousands(has_commas):
         text = '%s: points are read as decimal points: if 1.234 is 1234, give --hparams=decimal=comma.'
         tf.logging.warning(text, place)
     warn_of_extremes(place, column)

@@ -7,23 +7,28 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, show
 from estimator_trainer.common.own_data.extremes import warn_of_extreme
-from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, NUMERIC
+from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, ID, NUMERIC
 from estimator_trainer.common.own_data.tables import dates
 from estimator_trainer.common.own_data.tables.blocks import Table
 from estimator_trainer.common.own_data.tables.numbers import COMMA
 from estimator_trainer.common.own_data.tables.survey import Column
 
-_TOTALS = frozenset('total totals sum summe gesamt somme suma totale'.split()) | {'grand total'}
+_TOTALS = frozenset(
+    'total totals sum summe gesamt gesamtsumme gesamtergebnis insgesamt somme suma totale totaal eindtotaal'.split()
+) | {'grand total', 'total general', 'total général', 'totale complessivo', 'total geral'}  # As pivot tables name them, too.
 _MOMENT = re.compile(
     r'(19|20)\d\d-(\d{1,2}|W\d\d)\b|\d{1,2}\.?[ -](de )?[^\W\d]{3,}\.?[ -](de )?(19|20)\d\d\b'
     r'|(.* )?\d{1,4}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp]\.?[Mm]\.?| [A-Z]{3,4})?$'
 )  # A month, a week, a date with the name of a month, or a time.
+_ID = re.compile(r'(^|[\W_])(id|nr|no|num|row|index|key)[\W_]*$|number$|nummer$', re.IGNORECASE)  # Names of columns.
+_ID_OF = re.compile(r'[a-z0-9](Id|ID|Nr|No)$')
+_IGNORE = 'give the kind ignore in --hparams=schema=FILE'
 CURE = 'to change that, give its kind in --hparams=schema=FILE'
 
 
 def check_readings(table: Table, columns: Mapping[str, Column], targets: Collection[str], max_bad_share: float) -> None:
     """Raises an error if a column can be read in two ways, or has bad cells; warns of what is not as programs write it."""
-    has_commas = any(column.style and column.style['style']['decimal'] == COMMA for column in columns.values())
+    has_commas = may_have_commas(table, columns)
     for name, column in columns.items():
         place = f'{table.path}: column {name}'
         if column.reading and column.reading.wrong:
@@ -34,8 +39,21 @@ def check_readings(table: Table, columns: Mapping[str, Column], targets: Collect
             check_unread(table, column, max_bad_share)
             warn_of_extremes(place, column)
             _warn_of_zeros(place, column)
+            _warn_of_integers(place, column)
         if column.kind in (CATEGORICAL, None) and not column.profile.given:
             _warn_of_mixture(place, table, column)
+
+
+def may_be_id(name: str) -> bool:
+    """Whether a name of a column is one of ids, such as customer_id or PassengerId, other than ID, which has a role."""
+    return name.lower() != ID and bool(_ID.search(name) or _ID_OF.search(name))
+
+
+def may_have_commas(table: Table, columns: Mapping[str, Column]) -> bool:
+    """Whether a column has decimal commas, or all may have: spreadsheets that write these separate cells by semicolons."""
+    decimals = [column.style['style']['decimal'] for column in columns.values() if column.style]
+    has_points = any(column.profile.has_points for column in columns.values())
+    return COMMA in decimals or getattr(table, 'delimiter', '') == ';' and not has_points
 
 
 def check_unread(table: Table, column: Column, max_bad_share: float) -> None:
@@ -91,8 +109,8 @@ def _warn_of_style(place, table, column, has_commas):
         tf.logging.warning('%s: the cells are read as numbers%s; %s.', place, shown, CURE)
     if reading and not reading.order and column.profile.may_be_thousands(has_commas):
         tf.logging.warning(
-            '%s: points are read as decimal points, but all numbers with one have three digits after it, and those without '
-            'are below 1,000: if 1.234 is 1234, give --hparams=decimal=comma.',
+            '%s: points are read as decimal points, but all numbers with one have three digits after it: if 1.234 is 1234, '
+            'give --hparams=decimal=comma.',
             place,
         )
     if reading and reading.order and evidence.first_short:
@@ -106,6 +124,17 @@ def _warn_of_zeros(place, column):
     """Warns of numbers that may be codes."""
     if not column.reading.order and column.profile.padded:
         tf.logging.warning('%s: %s has leading zeros, but is read as a number; %s.', place, show(column.profile.padded), CURE)
+
+
+def _warn_of_integers(place, column):
+    """Warns of integers that may be dates such as 20241231, or ids."""
+    if column.reading.order or column.reading.style or not column.profile.is_integer:
+        return
+    ends = [f'{end:.0f}' for end in (column.numbers.min, column.numbers.max)]
+    if all(len(end) == 8 and dates.read(f'{end[:4]}-{end[4:6]}-{end[6:]}') and '1900' <= end < '22' for end in ends):
+        tf.logging.warning('%s: %s seems to be a date, but is read as a number: write dates as 2024-12-31.', place, ends[0])
+    elif may_be_id(column.name) and column.profile.identifies:
+        tf.logging.warning('%s: each row has another number, which is learned from; if they are ids, %s.', place, _IGNORE)
 
 
 def _warn_of_mixture(place, table, column):

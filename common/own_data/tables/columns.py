@@ -143,11 +143,16 @@ class ColumnProfile:
         """Whether all numbers with a point are like 1.234, which may be thousands unless given, and others are below 1,000.
 
         Args:
-          has_commas: whether another column has decimal commas, so that none need be below 1,000.
+          has_commas: whether another column has decimal commas, or the file is likely to, so that none need be below 1,000.
         """
         has_points = not self.numbers.is_integer
         is_open = not self.settings.decimal and self._fits_comma
         return is_open and self.evidence.may_be_thousands(has_points, has_commas or self._has_bare)
+
+    @property
+    def has_points(self) -> bool:
+        """Whether a number has a point that cannot separate thousands."""
+        return self.evidence.has_points or not self.numbers.is_integer and not self._fits_comma
 
     @property
     def is_rounded(self) -> bool:

@@ -1,7 +1,8 @@
 """Files of rows of cells, such as CSV: with a header, separated by commas, semicolons, tabs or bars; quoted by "."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 import csv
+import itertools
 import re
 import sys
 from typing import Any
@@ -12,18 +13,20 @@ import pyarrow.compute
 import pyarrow.csv
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.composed_names import in_forms_of
 from estimator_trainer.common.errors import RunError, show
 from estimator_trainer.common.formats.containers import open_text, reading
-from estimator_trainer.common.own_data.lines import Lines, Position, Row
+from estimator_trainer.common.own_data.lines import BOM, Lines, Position, Row
 from estimator_trainer.common.own_data.tables.blocks import LINE, Block, are_rows, check_distinct, from_rows
 from estimator_trainer.common.own_data.tables.numbers import to_number
+from estimator_trainer.common.unicode_forms import in_forms_of
 
 _DELIMITERS = (',', ';', '\t', '|')
 _CHUNK = 1 << 21
 _MAX_CELL = 1 << 22
 _MAX_LINE = 1 << 24  # Longer ones are reported by `Lines`.
 _SPACES = tuple(bytes([code]) for code in b' \t\v\f\x1c\x1d\x1e\x1f')
+_HEADER_LINES, _SAMPLE = 100, 20
+_BREAK = re.compile(r'\s*[\r\n]\s*')
 _SEP = re.compile(r'sep=(.)\s*')  # As Excel writes and reads it.
 
 
@@ -47,13 +50,16 @@ class Delimited:
 
     unit = LINE
     numbers: Collection[str] = ()
+    delimiter: str
 
     def __init__(self, path: str, named: Collection[str] = ()):
         self.path = path
         lines = Lines(path)
         first = next((line for line in lines if line.strip()), '')
+        if '\0' in first:
+            raise RunError(f'{path}: line 1 contains NUL characters, as UTF-16 does: save the file as UTF-8')
         given = _SEP.fullmatch(first)
-        self._delimiter = given[1] if given else _find_delimiter(first)
+        self.delimiter = given[1] if given else _find_delimiter(*_head(first, lines))
         if not given:
             lines = Lines(path)
         header = next(self._read(lines, 0), None)
@@ -61,14 +67,14 @@ class Delimited:
             raise RunError(f'{path}: is empty: the first line must name the columns')
         if isinstance(header.value, RunError):
             raise header.value
-        self.header: list[str] = in_forms_of(header.value, named)
+        self._names = header.value
+        known = in_forms_of(self._names, named)
+        self.header: list[str] = [name if name in named else _BREAK.sub(' ', name) for name in known]
         self._start = Position(lines.offset, lines.number)
         self._check_header(first, named)
 
     def _check_header(self, first, named):
         names = [name for name in self.header if name]
-        if any('\0' in name for name in names):
-            raise RunError(f'{self.path}: line 1 contains NUL characters, as UTF-16 does: save the file as UTF-8')
         check_distinct(self.path, names, 'line 1')
         if len(names) < 2 and not {*named} & {*names}:
             raise RunError(
@@ -77,7 +83,7 @@ class Delimited:
             )
         if not all(to_number(name) is not None for name in names) or {*named} & {*names}:
             return
-        shown = self._delimiter.join(self.header[:5])
+        shown = self.delimiter.join(self.header[:5])
         if names != [str(i) for i in range(len(names))]:
             raise RunError(f'{self.path}: line 1 must name the columns, but contains {shown}')
         tf.logging.warning('%s: line 1, %s, is taken for names of columns, as pandas writes them.', self.path, shown)
@@ -102,6 +108,8 @@ class Delimited:
         has_quotes, has_returns = b'"' in chunk, b'\r' in chunk
         if b'\0' in chunk or len(chunk) > _MAX_LINE or has_returns and re.search(rb'\r(?!\n)', chunk):
             return None
+        if chunk.startswith(BOM) or b'\n' + BOM in chunk:
+            return None
         if has_quotes and not self._are_quotes_regular(chunk):
             return None
         names = [str(i) for i in range(len(self.header))]
@@ -109,7 +117,7 @@ class Delimited:
             table = pyarrow.csv.read_csv(
                 pa.py_buffer(chunk),
                 pyarrow.csv.ReadOptions(use_threads=False, block_size=len(chunk) + 1, column_names=names),
-                pyarrow.csv.ParseOptions(delimiter=self._delimiter),
+                pyarrow.csv.ParseOptions(delimiter=self.delimiter),
                 pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
             )
         except pa.ArrowInvalid:
@@ -119,11 +127,11 @@ class Delimited:
         columns = [column.combine_chunks() for column in table.columns]
         if not chunk.isascii() or any(space in chunk for space in _SPACES):  # Faster than a pattern.
             columns = [pyarrow.compute.utf8_trim_whitespace(column) for column in columns]
-        return None if are_rows(columns, self.header).any() else Block(at, columns)
+        return None if are_rows(columns, self._names).any() else Block(at, columns)
 
     def _are_quotes_regular(self, chunk):
         """Whether quotes enclose whole cells, each on one line, so that all readers agree."""
-        data, by = np.frombuffer(chunk, np.uint8), ord(self._delimiter)
+        data, by = np.frombuffer(chunk, np.uint8), ord(self.delimiter)
         places = np.flatnonzero(data == ord('"'))
         opening, closing = places[::2], places[1::2]
         breaks = np.flatnonzero(data == ord('\n'))
@@ -135,7 +143,7 @@ class Delimited:
             and (np.searchsorted(breaks, opening) == np.searchsorted(breaks, closing)).all()
         ):
             return True
-        delimiter = re.escape(self._delimiter.encode())
+        delimiter = re.escape(self.delimiter.encode())
         cells = re.findall(rb'(?:^|%s)("(?:[^"\n]|"")*")(?=%s|\r?$)' % (delimiter, delimiter), chunk, re.MULTILINE)
         return sum(cell.count(b'"') for cell in cells) == len(places)
 
@@ -168,7 +176,7 @@ class Delimited:
                 wrong = f'is not UTF-8: convert the file, as with: iconv -f CP1252 -t UTF-8 {self.path} > utf8.csv'
             if not wrong and width not in (None, len(cells)):
                 wrong = f'{len(cells)} cells, but the header has {width}'
-            if not wrong and width and cells == self.header and len({*cells}) > 1:
+            if not wrong and width and cells == self._names and len({*cells}) > 1:
                 wrong = 'repeats the names of the columns: remove it'
             if wrong and lines.number > position.line + 1:  # An unclosed quote must not hide the next rows.
                 lines = Lines(self.path, position)
@@ -179,7 +187,7 @@ class Delimited:
 
     def _reader(self, lines):
         csv.field_size_limit(_MAX_CELL)
-        return csv.reader(lines, delimiter=self._delimiter, skipinitialspace=True, strict=True)
+        return csv.reader(lines, delimiter=self.delimiter, skipinitialspace=True, strict=True)
 
 
 class _Chunks:
@@ -208,10 +216,32 @@ class _Chunks:
         return data[: data.rfind(b'\n') + 1] or data
 
 
-def _find_delimiter(header):
-    """Returns the delimiter that occurs most often in the first line, outside of quotes."""
-    bare = ''.join(header.split('"')[::2])
-    return max(_DELIMITERS, key=bare.count)
+def _head(first: str, lines: Iterator[str]) -> tuple[str, Sequence[str]]:
+    """Returns the names of the columns, which may have several lines if they are quoted, and some lines after them."""
+    header, following = first, [*itertools.islice(lines, _HEADER_LINES)]
+    while header.count('"') % 2 and following:
+        header += following.pop(0)
+    return (first if header.count('"') % 2 else header), following[:_SAMPLE]
+
+
+def _find_delimiter(header, following):
+    """Returns the delimiter that occurs as often in most of the following lines as in the header, or else most often in this.
+
+    Names, such as "Revenue (EUR, net)", may contain others.
+    """
+    bare, rows = _bare(header), [*map(_bare, following)]
+    fits = {by: sum(not _counts(bare, by).isdisjoint(_counts(row, by)) for row in rows) for by in _DELIMITERS if by in bare}
+    return max(_DELIMITERS, key=lambda by: (fits.get(by, 0), bare.count(by)))
+
+
+def _bare(line):
+    """Returns a line without what is in quotes."""
+    return ''.join(line.split('"')[::2]).rstrip('\r\n')
+
+
+def _counts(line, delimiter):
+    """Returns how often a delimiter occurs in a line, with and without those at its end."""
+    return {line.count(delimiter), line.rstrip(delimiter).count(delimiter)}
 
 
 def _explain(error):
@@ -221,5 +251,6 @@ def _explain(error):
     if text == 'unexpected end of data':
         return 'a quoted cell does not end: is a quote missing?'
     if 'new-line character' in text:
-        return 'contains a carriage return outside of quotes: lines must end with LF or CR LF'
+        cure = r"tr '\r' '\n' < OLD > NEW makes line feeds of them"
+        return f'contains a carriage return outside of quotes: lines must end with LF or CR LF: {cure}'
     return f'{text}: a quote within a quoted cell must be doubled'

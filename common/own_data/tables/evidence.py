@@ -40,6 +40,7 @@ class Evidence:
     Attributes:
       total: number of these cells.
       unread: number of those that are neither numbers nor dates.
+      has_points: whether a number has a point that cannot separate thousands.
       first: (line, cell) of the first cell; first_unread of the first of those; first_short of the first date with a
         year of two digits.
     """
@@ -53,6 +54,7 @@ class Evidence:
         self._dates: collections.Counter[str] = collections.Counter()  # By order.
         self._affixes: dict[str, tuple[int, str]] = {}
         self._has_small = self._has_points = self._is_clear = False  # Of numbers: 900 kg, 1.234 kg, and any other with a point.
+        self.has_points = False
         self._either: tuple[int, str] | None = None  # 1,234 is two numbers.
         self._either_date: tuple[int, str] | None = None
 
@@ -91,6 +93,7 @@ class Evidence:
             self._numbers[decimal] += count * (value is not None)
         if number.point is None or number.comma is None:
             self._is_clear = True
+            self.has_points |= number.comma is None
         elif number.has_comma:
             self._either = self._either or place
         elif number.point != number.comma:

@@ -32,7 +32,14 @@ from estimator_trainer.common.own_data.splits import SplitFile
 from estimator_trainer.common.own_data.tables import dates
 from estimator_trainer.common.own_data.tables.blocks import Table
 from estimator_trainer.common.own_data.tables.cells import missing_values
-from estimator_trainer.common.own_data.tables.checks import CURE, check_readings, check_unread, warn_of_extremes, warn_of_totals
+from estimator_trainer.common.own_data.tables.checks import (
+    CURE,
+    check_readings,
+    check_unread,
+    may_be_id,
+    warn_of_extremes,
+    warn_of_totals,
+)
 from estimator_trainer.common.own_data.tables.columns import Settings
 from estimator_trainer.common.own_data.tables.numbers import to_number
 from estimator_trainer.common.own_data.tables.overview import summarize
@@ -78,7 +85,7 @@ def describe(
     settings = Settings(
         max(_MAX_DISTINCT // len(table.header), 1000), missing_values(params.missing), params.decimal, params.dates
     )
-    ids = [name for name in table.header if name.lower() == ID]
+    ids = [name for name in table.header if name.lower() == ID or may_be_id(name)]
     look = functools.partial(
         survey, table, split=params.train_split, kinds=kinds, targets=targets, counted=[*named, *ids], settings=settings
     )

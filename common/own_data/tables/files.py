@@ -15,13 +15,13 @@ import pyarrow.parquet
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import json_text
-from estimator_trainer.common.composed_names import in_forms_of
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.formats import containers
 from estimator_trainer.common.own_data.lines import Lines, Position, Row, in_blocks, numbered
 from estimator_trainer.common.own_data.tables.blocks import LINE, ROW, Block, Table, check_distinct, from_rows
 from estimator_trainer.common.own_data.tables.delimited import Delimited
 from estimator_trainer.common.paths import is_remote
+from estimator_trainer.common.unicode_forms import in_forms_of
 
 SUFFIXES = ('.csv', '.tsv', '.parquet', '.feather', '.arrow', '.jsonl', '.ndjson')
 _BATCH = 20000

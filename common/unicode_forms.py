@@ -9,17 +9,18 @@ _T = TypeVar('_T')
 
 def in_forms_of(names: Iterable[str], known: Iterable[str]) -> list[str]:
     """Returns names, those that a known one is in another form in the form of that one."""
-    forms = {_composed(name): name for name in known}
-    return [forms.get(_composed(name), name) for name in names]
+    forms = {composed(name): name for name in known}
+    return [forms.get(composed(name), name) for name in names]
 
 
 def under_names_of(values: Mapping[Any, _T], known: Collection[str]) -> Mapping[Any, _T]:
     """Returns values by their names; where a known one is only there in another form, under the known one."""
-    lacking = {_composed(name): name for name in known if name not in values}
+    lacking = {composed(name): name for name in known if name not in values}
     others = [name for name in values if isinstance(name, str) and name not in known] if lacking else []
-    forms = {name: lacking[composed] for name in others if (composed := _composed(name)) in lacking}
+    forms = {name: lacking[found] for name in others if (found := composed(name)) in lacking}
     return {forms.get(name, name): value for name, value in values.items()} if forms else values
 
 
-def _composed(name):
+def composed(name: str) -> str:
+    """Returns a name in NFC, with composed accents."""
     return name if name.isascii() else unicodedata.normalize('NFC', name)
