@@ -7,8 +7,6 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 InputFnOps = collections.namedtuple('InputFnOps', ['features', 'labels', 'default_inputs'])
-
-
 Dataset = collections.namedtuple('Dataset', ['data', 'target'])
 
 
@@ -55,6 +53,29 @@ def build_parsing_serving_input_fn(feature_spec, default_batch_size=None):
         return InputFnOps(tf.io.parse_example(examples, feature_spec), None, {'examples': examples})
 
     return input_fn
+
+
+def build_default_serving_input_fn(features, default_batch_size=None):
+    """Returns a function to InputFnOps of placeholders like the features, {name: tensor}, with this batch size."""
+    specs = {name: (tensor.dtype, [default_batch_size, *tensor.shape[1:]], tensor.op.name) for name, tensor in features.items()}
+
+    def input_fn():
+        placeholders = {name: tf.placeholder(*spec) for name, spec in specs.items()}
+        return InputFnOps(placeholders, None, placeholders)
+
+    return input_fn
+
+
+def receiver_fn_of(serving_input_fn):
+    """Returns a function to the ServingInputReceiver of one to this or to InputFnOps."""
+
+    def receiver_fn():
+        found = serving_input_fn()
+        if isinstance(found, InputFnOps):
+            return tf.estimator.export.ServingInputReceiver(found.features, found.default_inputs)
+        return found
+
+    return receiver_fn
 
 
 def infer_real_valued_columns_from_input(x):
