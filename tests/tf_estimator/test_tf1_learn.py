@@ -7,6 +7,7 @@ from tf_estimator.tf1 import layers
 from tf_estimator.tf1.learn import learners
 from tf_estimator.tf1.modules import Package
 
+from google.protobuf import text_format
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -85,8 +86,13 @@ def test_an_export_serves_the_chosen_outputs(tmp_path):
     with tf.Graph().as_default():
         placeholders = learn.utils.input_fn_utils.build_default_serving_input_fn({'x': tf.zeros([4], tf.float32, 'x')})
     path = regressor.export_savedmodel(str(tmp_path / 'exported'), placeholders).decode()
-    ((values),) = served(path, 'predict', x=X[:, 0]).values()
-    np.testing.assert_allclose(values[:, 0], [*regressor.predict({'x': X[:, 0]})], rtol=1e-6)
+    expected = [*regressor.predict({'x': X[:, 0]})]
+    np.testing.assert_allclose(served(path, x=X[:, 0])['scores'], expected, rtol=1e-6)
+    parsing = learn.utils.input_fn_utils.build_parsing_serving_input_fn({'x': tf.io.FixedLenFeature([1], tf.float32)})
+    path = regressor.export_savedmodel(str(tmp_path / 'of_examples'), parsing).decode()
+    examples = [f'features {{feature {{key: "x" value {{float_list {{value: {x}}}}}}}}}' for x in X[:, 0]]
+    examples = [text_format.Parse(text, tf.train.Example()).SerializeToString() for text in examples]
+    np.testing.assert_allclose(served(path, inputs=examples)['outputs'][:, 0], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize('epochs', [1, None])

@@ -2,8 +2,7 @@
 
 from tf_estimator.mending import around
 from tf_estimator.tf1.learn.evaluation_metrics import metric_fn
-from tf_estimator.tf1.learn.input_data import receiver_fn_of
-from tf_estimator.tf1.learn.learners import exporting
+from tf_estimator.tf1.learn.exports import exporting, receiver_fn_of
 from tf_estimator.tf1.learn.monitors import replace_monitors_with_hooks
 
 import tensorflow.compat.v1 as tf

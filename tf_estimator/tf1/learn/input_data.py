@@ -66,18 +66,6 @@ def build_default_serving_input_fn(features, default_batch_size=None):
     return input_fn
 
 
-def receiver_fn_of(serving_input_fn):
-    """Returns a function to the ServingInputReceiver of one to this or to InputFnOps."""
-
-    def receiver_fn():
-        found = serving_input_fn()
-        if isinstance(found, InputFnOps):
-            return tf.estimator.export.ServingInputReceiver(found.features, found.default_inputs)
-        return found
-
-    return receiver_fn
-
-
 def infer_real_valued_columns_from_input(x):
     """Returns the column of an array of numbers, [rows, size]."""
     return [tf.feature_column.numeric_column('', x.shape[1:])]

@@ -1,6 +1,5 @@
 """Estimators of a model_fn, and canned ones, with the arguments and methods that they had in tf.contrib.learn."""
 
-import contextlib
 import inspect
 import itertools
 import threading
@@ -9,14 +8,12 @@ from typing import Any
 from tf_estimator.mending import around
 from tf_estimator.tf1.estimator import clip_gradients_by_norm
 from tf_estimator.tf1.learn.evaluation_metrics import metric_fn
-from tf_estimator.tf1.learn.input_data import receiver_fn_of
+from tf_estimator.tf1.learn.exports import exporting, receiver_fn_of, served, with_default
 from tf_estimator.tf1.learn.monitors import replace_monitors_with_hooks
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator.canned import optimizers
-
-_DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 class ModeKeys:
@@ -26,28 +23,8 @@ class ModeKeys:
 def ModelFnOps(mode, predictions=None, loss=None, train_op=None, eval_metric_ops=None, output_alternatives=None, **options):
     """Returns the EstimatorSpec of a model, with its options; output_alternatives become export_outputs of the predictions."""
     outputs = {name: tf.estimator.export.PredictOutput(tensors) for name, (_, tensors) in (output_alternatives or {}).items()}
-    if len(outputs) > 1 and _DEFAULT not in outputs:
-        if _key_of_export() is None:
-            raise ValueError(f'give the export a default_output_alternative_key: one of {sorted(outputs)}')
-        outputs[_DEFAULT] = next(iter(outputs.values()))  # EstimatorSpec needs one.
-    return tf.estimator.EstimatorSpec(mode, predictions, loss, train_op, eval_metric_ops, outputs or None, **options)
-
-
-_exporting = threading.local()  # Its key: of the outputs that this thread exports as serving_default; None for the only ones.
-
-
-def _key_of_export():
-    return getattr(_exporting, 'key', _DEFAULT)
-
-
-@contextlib.contextmanager
-def exporting(key):
-    """Within the block, models of this thread have the outputs of a key as serving_default; without a key, the only ones."""
-    _exporting.key = key
-    try:
-        yield
-    finally:
-        del _exporting.key
+    outputs = with_default(outputs) or None
+    return tf.estimator.EstimatorSpec(mode, predictions, loss, train_op, eval_metric_ops, outputs, **options)
 
 
 class RunConfig(tf.estimator.RunConfig):
@@ -87,13 +64,8 @@ class _Learner(tf.estimator.Estimator):
     partial_fit = fit
 
     def _call_model_fn(self, features, labels, mode, config):
-        spec, key = super()._call_model_fn(features, labels, mode, config), _key_of_export()
-        outputs = spec.export_outputs
-        if not outputs or key in (None, _DEFAULT):
-            return spec
-        if key not in outputs:
-            raise ValueError(f'there is no default_output_alternative_key {key}, but {sorted(outputs.keys() - {_DEFAULT})}')
-        return spec._replace(export_outputs={**outputs, _DEFAULT: outputs[key]})
+        spec = super()._call_model_fn(features, labels, mode, config)
+        return spec._replace(export_outputs=served(spec.export_outputs)) if spec.export_outputs else spec
 
     def export_savedmodel(
         self,
@@ -276,7 +248,10 @@ class _Canned(_Learner):
             spec = super()._call_model_fn(inputs, labels, mode, config)
         finally:
             _clipping.norm = None
-        return spec._replace(predictions=self.predictions_of_old(spec.predictions)) if spec.predictions else spec
+        if not spec.predictions:
+            return spec
+        predictions, outputs = self.predictions_of_old(spec.predictions), spec.export_outputs
+        return spec._replace(predictions=predictions, export_outputs=outputs and served(outputs, predictions))
 
     def predict(self, x=None, input_fn=None, batch_size=None, outputs=None, as_iterable=True, iterate_batches=False):
         """Like predict_classes or predict_scores unless there are `outputs`."""
