@@ -7,8 +7,10 @@ and `framework` moved to new modules, and Keras 2 the package `tf_keras`, where 
 import importlib
 import sys
 import types
+from typing import Any
 
 from tf_estimator.aliases import Aliases, add_names
+from tf_estimator.mending import around
 
 # {module of tensorflow.python: {where names of it are today: the names}}
 _TABLE = {
@@ -123,6 +125,24 @@ MISSING_MODULES = {
     },
 }
 
+# {module: ({former name of an argument: the present one}, functions with it)}
+ARGUMENTS = {
+    f'{_PYTHON}.tools.freeze_graph': (
+        {'variable_names_blacklist': 'variable_names_denylist'},
+        ('freeze_graph', 'freeze_graph_with_def_protos'),
+    )
+}
+
+
+def _restore_arguments(module: Any, names: dict[str, str], function: str) -> None:
+    """Lets a function take arguments by their former names, too."""
+
+    @around(module, function)
+    def of_old(former, *args, **kwargs):
+        return former(*args, **{names.get(name, name): value for name, value in kwargs.items()})
+
+    del getattr(module, function).__wrapped__  # It has other arguments.
+
 
 def restore() -> None:
     """Restores missing names; keeps existing ones. TensorFlow must be imported."""
@@ -130,6 +150,9 @@ def restore() -> None:
         return
     for module, names in NAMES.items():
         add_names(importlib.import_module(module), names)
+    for module, (arguments, functions) in ARGUMENTS.items():
+        for function in functions:
+            _restore_arguments(importlib.import_module(module), arguments, function)
     package = types.ModuleType(_TRACKING)
     package.__path__ = []
     sys.modules[_TRACKING] = package

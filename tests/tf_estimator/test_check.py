@@ -29,6 +29,7 @@ def said(tmp_path, capsys, source, name='script.py'):
 IS_2_15 = tf.__version__.startswith('2.15')
 AS_IT_IS = [
     (HEAD + 'tf.constant(1, name="x")', []),
+    ('from tensorflow.python.tools.freeze_graph import freeze_graph as f\nf("a", variable_names_blacklist="b")', []),
     ('import tensorflow.compat.v1 as tf\ntf.Session()\nwith tf.variable_scope("a"): pass', []),
     (HEAD + 'tf.newaxis, tf.float32.as_numpy_dtype', []),
     ('from tensorflow.python.ops import array_ops\narray_ops.stack', [':2: tf.python.ops.array_ops.stack: bridged']),
@@ -80,6 +81,19 @@ WITH_TF1 = [
     ),
     (HEAD + 'FLAGS = tf.flags.FLAGS\nFLAGS.a + FLAGS.b', [':2: tf.flags.FLAGS: with --tf1 (3 places)']),
     (HEAD + 'a, b = tf.layers, 1\na.dense', [':2: tf.layers: with --tf1', ':3: tf.layers.dense: with --tf1']),
+    (
+        'from tensorflow.contrib.framework.python.ops import audio_ops\naudio_ops.decode_wav\n'
+        'from tensorflow.contrib.metrics.python.ops import set_ops\nset_ops.set_size\n'
+        'from tensorflow.contrib.eager.python import tfe\ntfe.defun',
+        [
+            ':1: tf.contrib.framework.python.ops.audio_ops: with --tf1',
+            ':2: tf.contrib.framework.python.ops.audio_ops.decode_wav: with --tf1',
+            ':3: tf.contrib.metrics.python.ops.set_ops: with --tf1',
+            ':4: tf.contrib.metrics.python.ops.set_ops.set_size: with --tf1',
+            ':5: tf.contrib.eager.python.tfe: with --tf1',
+            ':6: tf.contrib.eager.python.tfe.defun: with --tf1',
+        ],
+    ),
     (HEAD + 'dataset.make_one_shot_iterator()', [':2: tf.data.Dataset.make_one_shot_iterator: with --tf1']),
 ]
 
@@ -206,6 +220,30 @@ def test_a_script_is_read_with_its_imports_and_a_folder_with_all_files_but_those
 
     assert names(tmp_path / 'script.py') == (['tf.neg', 'tf.pack', 'tf.sub'], 6)
     assert names(tmp_path) == (['tf.mul', 'tf.neg', 'tf.pack', 'tf.sub'], 7)
+
+
+@pytest.mark.parametrize(
+    'adds',
+    [
+        'import sys\nsys.path.append("../lib")',
+        'import os, sys\nsys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))',
+        'import os, sys\nsys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + "/lib")',
+        'import os.path as osp, sys\ndef add(path):\n    sys.path.insert(0, path)\nhere = osp.dirname(__file__)\n'
+        'add(osp.join(osp.join(here, ".."), "lib"))',
+    ],
+)
+def test_a_script_is_read_with_what_it_imports_from_folders_that_it_adds(tmp_path, monkeypatch, capsys, adds):
+    for path, source in {
+        'tools/train.py': 'import paths\nfrom net import model\nimport absent',
+        'tools/paths.py': adds,
+        'lib/net/__init__.py': '',
+        'lib/net/model.py': OF_1,
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(source)
+    monkeypatch.chdir(tmp_path)
+    check.check(['tools/train.py'])
+    assert capsys.readouterr().out == 'lib/net/model.py:2: tf.placeholder: with --tf1\nruns with --tf1\n'
 
 
 def test_files_that_are_named_like_a_library_are_not_run_and_links_to_nothing_are_left_out(tmp_path, monkeypatch, capsys):

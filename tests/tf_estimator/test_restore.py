@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 from tensorflow.python.distribute.distribute_config import DistributeConfig
+from tensorflow.python.tools import freeze_graph
 
 from tests.tf_estimator.programs import not_on_2_15, run_fresh
 from tests.tf_estimator.slope import model_fn, slope_after
@@ -67,6 +68,21 @@ def test_every_moved_name_is_at_its_old_location():
     for old, new in moved_names.MISSING_MODULES.items():
         if not old.startswith('keras.'):  # It would import Keras 3.
             assert importlib.import_module(old) is importlib.import_module(new)
+
+
+def test_a_graph_is_frozen_without_the_variables_of_an_argument_by_its_former_name(tmp_path):
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        total = tf1.get_variable('a', initializer=1.0, use_resource=False) + tf1.get_variable(
+            'b', initializer=2.0, use_resource=False
+        )
+        saver = tf1.train.Saver()
+        session.run(tf1.global_variables_initializer())
+        path = saver.save(session, str(tmp_path / 'model'))
+        options = dict(restore_op_name='', filename_tensor_name='', clear_devices=True, initializer_nodes='')
+        names = dict(input_checkpoint=path, output_node_names=total.op.name, output_graph='', variable_names_blacklist='b')
+        frozen = freeze_graph.freeze_graph_with_def_protos(graph.as_graph_def(), saver.as_saver_def(), **names, **options)
+    kinds = {node.name: node.op for node in frozen.node}
+    assert (kinds['a'], kinds['b']) == ('Const', 'VariableV2')
 
 
 PROGRAM = """

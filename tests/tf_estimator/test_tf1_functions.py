@@ -11,7 +11,7 @@ import types
 import tf_estimator  # noqa: F401 - before TensorFlow
 from tf_estimator.tf1 import buckets, data, dimensions, estimator, image, layers, lookup, mnist, opt, predictor
 from tf_estimator.tf1.feature_column import sequence_input_layer
-from tf_estimator.tf1.hparam import HParams
+from tf_estimator.tf1.hparam import HParams, parse_values
 from tf_estimator.tf1.modules import Package
 
 from google.protobuf import text_format
@@ -31,7 +31,7 @@ def run(*fetches, feeds=None):
 
 def test_hyper_parameters_keep_their_types_and_take_text_json_and_dicts():
     params = HParams(rate=0.1, units=[8, 4], name='x', is_on=False, steps=3, nothing=None)
-    assert params.parse('rate=1, units=[1,2,3],name=a b,is_on=true,steps=-2,units[1]=7') is params
+    assert params.parse('rate=1, units=[1,2,3],name=a b,is_on=true,steps=-2').parse('units[1]=7') is params
     assert params.values() == {'rate': 1.0, 'units': [1, 7, 3], 'name': 'a b', 'is_on': True, 'steps': -2, 'nothing': None}
     assert params.parse_json('{"steps": 5}').steps == 5 and params.set_from_map({'units': [9]}).units == [9]
     assert params.get('rate') == 1.0 and params.get('other', 5) == 5 and 'rate' in params and 'other' not in params
@@ -46,6 +46,7 @@ def test_hyper_parameters_keep_their_types_and_take_text_json_and_dicts():
         ('rate', 'Malformed hyperparameter value: rate'),
         ('units[3]=1', r'units has no value at \[3\] to set'),
         ('steps=7,steps=8', 'Multiple assignments to steps in '),
+        ('units=[1,2],units[0]=3', 'Multiple assignments to units in '),
     ):
         with pytest.raises(ValueError, match=message):
             params.parse(f'name=9,{text}')
@@ -57,6 +58,30 @@ def test_hyper_parameters_keep_their_types_and_take_text_json_and_dicts():
             params.set_hparam(name, value)
     with pytest.raises(ValueError, match='reserved: rate'):
         params.add_hparam('rate', 2)
+
+
+def test_text_is_parsed_by_the_types_of_names():
+    kinds = {'x': int, 'sizes': float, 'arr': int, 'a.b': str, 'is_on': bool}
+    assert parse_values('x=5,sizes=[1,2e-1],arr[1]=3, arr[ 0 ] = -4,a.b=c d,is_on=True', kinds) == {
+        'x': 5,
+        'sizes': [1.0, 0.2],
+        'arr': {1: 3, 0: -4},
+        'a.b': 'c d',
+        'is_on': True,
+    }
+    assert parse_values('', kinds) == {} and parse_values('x=1,y=[2],z[0]=3', kinds, ignore_unknown=True) == {'x': 1}
+    for text, message in (
+        ('y=1', 'Unknown hyperparameter: y'),
+        ('x=1,x=[2]', 'Multiple assignments to x in x=1,x='),
+        ('arr[1]=1,arr[1]=2', 'Multiple assignments to arr'),
+        ('arr[1]=1,arr=2', 'Multiple assignments to arr'),
+        ('arr=[1,2],arr[1]=2', 'Multiple assignments to arr'),
+        ('arr[1]=[1,2]', 'Assignment of a list to a list index'),
+        ('arr[-1]=2', 'Malformed hyperparameter value: arr'),
+        ('x=1.5', "Could not parse hparam x of type int from '1.5'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            parse_values(text, kinds)
 
 
 def test_hyper_parameters_are_saved_in_the_messages_of_tensorflow_1():
@@ -321,7 +346,11 @@ def test_predictors_of_the_estimators_of_tf_contrib_learn_have_their_inputs_and_
         assert name == 'twice' and values.tolist() == [8.0, 16.0]
     found = make(trained, inputs, 'features_input_alternative')
     assert [*found.feed_tensors] == ['x'] and found({'x': [3.0]})['twice'] == [12.0]
-    for keys, message in ((('other',), 'no input_alternative_key other'), ((None, 'other'), 'output_alternative_key other')):
+    for keys, message in (
+        (('other',), 'no input_alternative_key other'),
+        ((None, 'other'), r"output_alternative_key other, but the keys are \['head'\]"),
+        ((None, 'serving_default'), r"output_alternative_key serving_default, but the keys are \['head'\]"),
+    ):
         with pytest.raises(ValueError, match=message):
             make(trained, inputs, *keys)
     regressor = learn.LinearRegressor([tf.feature_column.numeric_column('x')], str(tmp_path / 'regressor'))

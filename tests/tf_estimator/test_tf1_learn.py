@@ -7,6 +7,7 @@ from tf_estimator.tf1 import layers
 from tf_estimator.tf1.learn import learners
 from tf_estimator.tf1.modules import Package
 
+from google.protobuf import text_format
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -47,6 +48,84 @@ def test_a_model_fn_of_old_trains_evaluates_and_predicts_with_arrays(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def served(path, key='serving_default', **feeds):
+    """Returns what a signature of a SavedModel returns."""
+    with tf.Session(graph=tf.Graph()) as session:
+        model = tf.saved_model.load(session, ['serve'], path)
+        signature = model.signature_def[key]
+        names = {name: info.name for name, info in signature.outputs.items()}
+        return session.run(names, {signature.inputs[name].name: value for name, value in feeds.items()})
+
+
+def test_an_export_serves_the_chosen_outputs(tmp_path):
+    def several(features, labels, mode):
+        w = tf.get_variable('w', initializer=2.0) * features['x']
+        outputs = {'twice': (None, {'y': w}), 'four_times': (None, {'y': 2 * w})}
+        train_op = tf.assign_add(tf.train.get_global_step(), 1)
+        return learn.ModelFnOps(mode, {'y': w}, tf.reduce_sum(w), train_op, output_alternatives=outputs)
+
+    def inputs():
+        given = tf.placeholder(tf.float32, [None])
+        return learn.utils.input_fn_utils.InputFnOps({'x': given + 1}, None, {'given': given})
+
+    estimator = learn.Estimator(several, str(tmp_path / 'model')).fit({'x': X[:, 0]}, Y, steps=1)
+    assert [row['y'] for row in estimator.predict({'x': X[:, 0]})] == [2.0, 4.0, 8.0]
+    for key, expected in (('twice', [8.0]), ('four_times', [16.0])):
+        path = estimator.export_savedmodel(str(tmp_path / key), inputs, key).decode()
+        assert served(path, given=[3.0])['y'] == expected and served(path, 'twice', given=[3.0])['y'] == [8.0]
+        strategy = learn.make_export_strategy(inputs, default_output_alternative_key=key)
+        exported = strategy.export(estimator, str(tmp_path / f'{key}_strategy'), None, {}, True).decode()
+        assert served(exported, given=[3.0])['y'] == expected
+    for key, message in ((None, "one of .'four_times', 'twice'"), ('other', "key other, but .'four_times', 'twice'")):
+        with pytest.raises(ValueError, match=message):
+            estimator.export_savedmodel(str(tmp_path), inputs, key)
+    regressor = learn.LinearRegressor([tf.feature_column.numeric_column('x')], str(tmp_path / 'canned'))
+    regressor.fit({'x': X[:, 0]}, Y, steps=1)
+    with tf.Graph().as_default():
+        placeholders = learn.utils.input_fn_utils.build_default_serving_input_fn({'x': tf.zeros([4], tf.float32, 'x')})
+    path = regressor.export_savedmodel(str(tmp_path / 'exported'), placeholders).decode()
+    expected = [*regressor.predict({'x': X[:, 0]})]
+    np.testing.assert_allclose(served(path, x=X[:, 0])['scores'], expected, rtol=1e-6)
+    parsing = learn.utils.input_fn_utils.build_parsing_serving_input_fn({'x': tf.io.FixedLenFeature([1], tf.float32)})
+    path = regressor.export_savedmodel(str(tmp_path / 'of_examples'), parsing).decode()
+    examples = [f'features {{feature {{key: "x" value {{float_list {{value: {x}}}}}}}}}' for x in X[:, 0]]
+    examples = [text_format.Parse(text, tf.train.Example()).SerializeToString() for text in examples]
+    np.testing.assert_allclose(served(path, inputs=examples)['outputs'][:, 0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize('epochs', [1, None])
+def test_batches_of_records_are_read_from_files(tmp_path, epochs):
+    example = lambda value: tf.train.Example(  # noqa: E731
+        features=tf.train.Features(feature={'x': tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))})
+    )
+    for file in (0, 1):
+        with tf.io.TFRecordWriter(str(tmp_path / f'{file}.tfrecord')) as writer:
+            for value in range(3):
+                writer.write(example(10 * file + value).SerializeToString())
+    tmp_path.joinpath('a.txt').write_text('header\none\ntwo\n')
+
+    def batches(read, count):
+        with tf.Graph().as_default(), tf.Session() as session:
+            batch = read()
+            return [session.run(batch) for _ in range(count)]
+
+    options = dict(features={'x': tf.io.FixedLenFeature([], tf.int64)}, randomize_input=False, num_epochs=epochs)
+    found = batches(lambda: learn.read_batch_record_features(str(tmp_path / '*.tfrecord'), 4, **options)['x'], 2)
+    assert [batch.tolist() for batch in found] == [[0, 1, 2, 10], [11, 12] if epochs else [11, 12, 0, 1]]
+    shuffled = batches(
+        lambda: learn.io.read_batch_features(
+            [str(tmp_path / '*.tfrecord')], 6, options['features'], tf.TFRecordReader, num_epochs=epochs
+        ),
+        1,
+    )
+    assert sorted(shuffled[0]['x']) == [0, 1, 2, 10, 11, 12]
+    reader = lambda: tf.TextLineReader(skip_header_lines=1)  # noqa: E731
+    lines = batches(lambda: learn.read_batch_examples(str(tmp_path / '*.txt'), 2, reader, False, epochs), 1)
+    assert lines[0].tolist() == [b'one', b'two']
+    with pytest.raises(ValueError, match='no WholeFileReader here'):
+        learn.read_batch_examples(str(tmp_path / '*.txt'), 2, tf.WholeFileReader)
 
 
 def test_features_are_engineered_and_a_key_chooses_the_predictions(tmp_path):

@@ -11,6 +11,7 @@ from tf_estimator.tf1.modules import TensorFlow1
 
 import pytest
 import tensorflow.compat.v1 as tf
+from tensorflow.python.ops import gen_audio_ops
 
 from tests.tf_estimator.programs import Environment, run_fresh
 
@@ -143,6 +144,9 @@ def test_each_source_of_tf_contrib_is_a_module_and_each_renamed_name_is_there():
             value = getattr(value, part)
         assert callable(value) or path.endswith('metric_learning')
     assert contrib.rnn.python.ops.rnn_cell.NASCell is contrib.rnn.NASCell
+    assert contrib.framework.python.ops.audio_ops.decode_wav is gen_audio_ops.decode_wav
+    assert contrib.metrics.python.ops.set_ops.set_size is tf.sets.size
+    assert contrib.framework.smart_cond(True, lambda: 1, lambda: 2) == 1
     assert contrib.tpu.python.tpu.async_checkpoint.AsyncCheckpointSaverHook is tf.train.CheckpointSaverHook
     assert contrib.legacy_seq2seq.python.ops.seq2seq.rnn_decoder is contrib.legacy_seq2seq.rnn_decoder
 

@@ -389,6 +389,42 @@ def test_slices_that_a_grid_lacks_are_named(options, message):
 
 
 @pytest.mark.parametrize('has_peepholes', [False, True])
+def test_slices_are_read_after_each_other_and_after_their_states(has_peepholes):
+    size, skip, clip, bias = 2, 1, 0.3, 0.5
+    count = 4  # The columns 0-1, 1-2, 2-3 and 3-4 of 5.
+    shapes = {'W_0': [size + 2 * UNITS, 4 * UNITS], 'B': [4 * UNITS]}
+    shapes |= {f'W_{gate}_diag': [UNITS] for gate in 'FIO' if has_peepholes}
+    w = {name: RANDOM.normal(size=shape) for name, shape in shapes.items()}
+    state = RANDOM.normal(size=[BATCH, 2 * UNITS * count])
+    with tf.Graph().as_default():
+        cell = rnn.TimeFreqLSTMCell(UNITS, has_peepholes, clip, forget_bias=bias, feature_size=size, frequency_skip=skip)
+        fetches = cell(tf.constant(X[0]), tf.constant(state, tf.float32))
+        output, after = evaluate(fetches, **{f'time_freq_lstm_cell/{name}': value for name, value in w.items()})
+    assert (cell.state_size, cell.output_size) == (2 * UNITS, UNITS)
+    diagonals = {gate: w.get(f'W_{gate}_diag', 0) for gate in 'FIO'}
+    h, outputs, states = np.zeros([BATCH, UNITS]), [], []
+    for k, (c, m) in enumerate(state.reshape([BATCH, count, 2, UNITS]).transpose([1, 2, 0, 3])):
+        joined = np.concatenate([X[0][:, k : k + size], m, h], 1)
+        i, j, f, o = np.split(joined @ w['W_0'] + w['B'], 4, 1)
+        c = sigmoid(f + bias + diagonals['F'] * c) * c + sigmoid(i + diagonals['I'] * c) * np.tanh(j)
+        c = c.clip(-clip, clip)
+        h = sigmoid(o + diagonals['O'] * c) * np.tanh(c)
+        outputs.append(h)
+        states += [c, h]
+    np.testing.assert_allclose(output, np.concatenate(outputs, 1), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(after, np.concatenate(states, 1), rtol=1e-4, atol=1e-6)
+
+
+def test_a_state_of_another_number_of_slices_is_named():
+    with tf.Graph().as_default():
+        cell = rnn.TimeFreqLSTMCell(UNITS, feature_size=2, frequency_skip=3)
+        with pytest.raises(ValueError, match='5 inputs are 2 slices, whose states have 12 columns, but the state has 6'):
+            cell(tf.constant(X[0]), cell.zero_state(BATCH, tf.float32))
+    with pytest.raises(ValueError, match='needs feature_size and no shards'):
+        rnn.TimeFreqLSTMCell(UNITS)
+
+
+@pytest.mark.parametrize('has_peepholes', [False, True])
 def test_units_open_in_phases(has_peepholes):
     width = SIZE + UNITS + UNITS * has_peepholes
     shapes = {

@@ -27,29 +27,59 @@ def files_of(path: str) -> Iterator[str]:
 
 
 def _with_imports(script):
-    """Yields a script, and the modules that it imports, in turn, from its folder, and from that of its package."""
+    """Yields a script, and the modules that it imports, in turn, from its folder, its package's, and those that it adds."""
     root = os.path.dirname(os.path.abspath(script))
     while os.path.exists(os.path.join(root, '__init__.py')):
         root = os.path.dirname(root)
-    folders = (os.path.dirname(script), os.path.relpath(root) if not os.path.isabs(script) else root)
-    waiting, seen = collections.deque([script]), {os.path.abspath(script)}
+    folders = [os.path.dirname(script), os.path.relpath(root) if not os.path.isabs(script) else root]
+    waiting, seen = collections.deque([script]), {os.path.abspath(script): script}
+    yield script
     while waiting:
         file = waiting.popleft()
-        yield file
-        for folder, name in _imports(file, folders):
+        try:
+            tree, _ = parse(file)
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # Reported where its names are read.
+            continue
+        if added := [folder for folder in _added(tree, file) if folder not in folders]:
+            folders += added
+            waiting.extend(seen.values())  # They may import from there, too.
+        for folder, name in _imports(tree, file, folders):
             base = os.path.normpath(os.path.join(folder, *name.split('.')))
             for found in (f'{base}.py', os.path.join(base, '__init__.py')):
                 if os.path.isfile(found) and os.path.abspath(found) not in seen:
-                    seen.add(os.path.abspath(found))
+                    seen[os.path.abspath(found)] = found
+                    yield found
                     waiting.append(found)
 
 
-def _imports(file, folders):
-    """Yields folders, and the dotted names that a file imports from there, with those of their packages."""
-    try:
-        tree, _ = parse(file)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # Reported where its names are read.
+def _added(tree, file):
+    """Yields the folders that a file may add to sys.path: of the texts in its paths, from its own folder or the current one."""
+    calls = [(node, ast.unparse(node.func)) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    if not any(function in ('sys.path.append', 'sys.path.insert') for _, function in calls):
         return
+    for call, function in calls:
+        if function.startswith('sys.path.') or function.endswith('path.join') or function == 'osp.join':
+            for start in (os.path.dirname(file), ''):
+                folder = os.path.normpath(os.path.join(start, *_texts(call.args)))
+                if os.path.isdir(folder):
+                    yield folder
+
+
+def _texts(nodes):
+    """Yields the texts of a path in order, '..' for the folder of a folder."""
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.BinOp):  # A sum.
+            yield from (text.lstrip('/') for text in _texts([node.left, node.right]))
+        elif isinstance(node, ast.Call):
+            yield from _texts(node.args)
+            if ast.unparse(node.func).endswith('dirname') and ast.unparse(node).count('dirname') > 1:
+                yield '..'
+
+
+def _imports(tree, file, folders):
+    """Yields folders, and the dotted names that a file imports from there, with those of their packages."""
     for node in ast.walk(tree):
         names, starts = [], folders
         if isinstance(node, ast.Import):

@@ -56,29 +56,15 @@ class HParams:
 
     def parse(self, values: str) -> 'HParams':
         """Sets values from text such as 'rate=0.1,sizes=[1,2],others[0]=3'; raises ValueError if it is wrong."""
-        position, found = 0, dict[str, Any]()
-        seen: set[tuple[str, str | None]] = set()
-        while position < len(values):
-            match = _VALUE.match(values, position)
-            if not match:
-                raise ValueError(f'Malformed hyperparameter value: {values[position:]}')
-            name, index, value, items = match.groups()
-            if name not in self._hparam_types:
-                raise ValueError(f'Unknown hyperparameter: {name}')
-            if (name, index) in seen:
-                raise ValueError(f'Multiple assignments to {name} in {values}')
-            seen.add((name, index))
-            kind, is_list = self._hparam_types[name]
-            texts = [value] if items is None else filter(None, re.split('[ ,]', items))
-            parsed = [_from_text(name, kind, text) for text in texts]
-            if index is not None:
-                changed = [*found.get(name, getattr(self, name))] if is_list else []
-                if items is not None or int(index) >= len(changed):
-                    raise ValueError(f'{name} has no value at [{index}] to set')
-                changed[int(index)] = parsed[0]
-                parsed = changed
-            found[name] = parsed if is_list or items is not None else parsed[0]
-            position = match.end()
+        kinds = {name: kind for name, (kind, _) in self._hparam_types.items()}
+        found = parse_values(values, kinds)
+        for name, parsed in found.items():
+            if isinstance(parsed, dict):
+                items = dict(enumerate(getattr(self, name) if self._hparam_types[name][1] else []))
+                if absent := parsed.keys() - items.keys():
+                    raise ValueError(f'{name} has no value at {sorted(absent)} to set')
+                parsed = [*(items | parsed).values()]
+            found[name] = [parsed] if self._hparam_types[name][1] and not isinstance(parsed, list) else parsed
         return self.override_from_dict(found)
 
     def override_from_dict(self, values_dict: Mapping[str, Any]) -> 'HParams':
@@ -136,6 +122,40 @@ class HParams:
 
     def __repr__(self) -> str:
         return f'{type(self).__name__}({sorted(self.values().items())})'
+
+
+def parse_values(values: str, type_map: Mapping[str, type], ignore_unknown: bool = False) -> dict[str, Any]:
+    """Returns the values of text such as 'x=5,sizes=[1,2],others[1]=3': {'x': 5, 'sizes': [1, 2], 'others': {1: 3}}.
+
+    Args:
+      type_map: {name: type of the value, or of the values of a list}.
+      ignore_unknown: whether names without a type are left out.
+
+    Raises:
+      ValueError: the text is wrong, sets something twice, or a name has no type.
+    """
+    found: dict[str, Any] = {}
+    position = 0
+    while position < len(values):
+        match = _VALUE.match(values, position)
+        if not match:
+            raise ValueError(f'Malformed hyperparameter value: {values[position:]}')
+        position = match.end()
+        name, index, value, items = match.groups()
+        if name not in type_map:
+            if ignore_unknown:
+                continue
+            raise ValueError(f'Unknown hyperparameter: {name}')
+        if index is not None and items is not None:
+            raise ValueError(f'Assignment of a list to a list index: {match[0]}')
+        texts = [value] if items is None else filter(None, re.split('[ ,]', items))
+        parsed = [_from_text(name, type_map[name], text) for text in texts]
+        place: Any = found if index is None else found.setdefault(name, {})
+        key: Any = name if index is None else int(index)
+        if not isinstance(place, dict) or key in place:
+            raise ValueError(f'Multiple assignments to {name} in {values}')
+        place[key] = parsed if items is not None else parsed[0]
+    return found
 
 
 def _encoded(value):

@@ -92,11 +92,12 @@ def from_contrib_estimator(
             inputs = features if isinstance(features, dict) else {'features': features}
         spec = _predicting(estimator, features)
         outputs = {} if hasattr(estimator, 'predictions_of_old') else spec.export_outputs or {}
-        found = {key: each.outputs for key, each in outputs.items() if isinstance(each, tf.estimator.export.PredictOutput)}
+        keys = {id(each): key for key, each in reversed(outputs.items()) if isinstance(each, tf.estimator.export.PredictOutput)}
+        found = {key: outputs[key].outputs for key in keys.values()}  # Without the serving_default that Estimator adds.
         if output_alternative_key is not None and output_alternative_key not in found:
-            raise ValueError(f'Requested output_alternative_key {output_alternative_key}, but the keys are {[*found]}')
-        if len({*map(id, found.values())}) > 1 and output_alternative_key is None:
-            raise ValueError(f'Please specify an output_alternative_key: one of {[*found]}')
+            raise ValueError(f'Requested output_alternative_key {output_alternative_key}, but the keys are {sorted(found)}')
+        if len(found) > 1 and output_alternative_key is None:
+            raise ValueError(f'Please specify an output_alternative_key: one of {sorted(found)}')
         default = next(iter(found.values()), _by_name(spec.predictions))
         return spec, inputs, dict(found.get(output_alternative_key, default))
 

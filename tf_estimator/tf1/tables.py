@@ -32,7 +32,9 @@ _CONTRIB = {
     'factorization': '',
     'estimator': f'{_OWN}.estimator {_V1}.estimator.experimental {_V1}.estimator {_ESTIMATOR}.early_stopping',
     'feature_column': f'{_OWN}.feature_column {_V1}.feature_column',
-    'framework': f'{_SLIM}.ops.variables {_SLIM} {_SLIM}.ops.framework_ops {_V1}.train {_V1} {_PYTHON}.util.deprecation',
+    'framework': f'{_SLIM}.ops.variables {_SLIM} {_SLIM}.ops.framework_ops {_V1}.train {_V1} {_PYTHON}.util.deprecation '
+    f'{_PYTHON}.framework.smart_cond',
+    'framework.audio_ops': f'{_PYTHON}.ops.gen_audio_ops',
     'framework.nest': f'{_PYTHON}.util.nest',
     'gan': 'tensorflow_gan',
     'hooks': f'{_V1}.train',
@@ -40,11 +42,12 @@ _CONTRIB = {
     'keras': f'{_V1}.keras {_V1}.keras.layers',
     'keras.python.keras.layers': f'{_V1}.keras.layers',
     'layers': f'{_OWN}.layers {_SLIM}.layers {_SLIM}',
-    'learn': f'{_LEARN}.learners {_LEARN}.experiments {_LEARN}.evaluation_metrics {_LEARN}.input_data {_V1}.estimator',
+    'learn': f'{_LEARN}.learners {_LEARN}.experiments {_LEARN}.evaluation_metrics {_LEARN}.input_data '
+    f'{_LEARN}.records {_V1}.estimator',
     'learn.datasets': f'{_OWN}.mnist',
     'learn.datasets.base': f'{_LEARN}.input_data {_OWN}.mnist',
     'learn.datasets.mnist': f'{_OWN}.mnist',
-    'learn.io': f'{_LEARN}.input_data {_OWN}.data',
+    'learn.io': f'{_LEARN}.input_data {_LEARN}.records',
     'learn.learn_runner': f'{_LEARN}.experiments',
     'learn.monitors': f'{_LEARN}.monitors',
     'learn.preprocessing': f'{_LEARN}.vocabularies',
@@ -105,6 +108,8 @@ _NAMES = {
     'deprecated.merge_all_summaries': f'{_V1}.summary.merge_all',
     'deprecated.merge_summary': f'{_V1}.summary.merge',
     'deprecated.scalar_summary': f'{_V1}.summary.scalar',
+    'eager.defun': 'tensorflow.function',
+    'eager.run_all_tests_in_graph_and_eager_modes': f'{_PYTHON}.framework.test_util.run_all_in_graph_and_eager_modes',
     'eager.run_test_in_graph_and_eager_modes': f'{_PYTHON}.framework.test_util.run_in_graph_and_eager_modes',
     'eager.Iterator': 'builtins.iter',
     'eager.in_eager_mode': f'{_V1}.executing_eagerly',
@@ -113,6 +118,7 @@ _NAMES = {
     'estimator.build_supervised_input_receiver_fn_from_input_fn': f'{_ESTIMATOR}.export.export.'
     'build_supervised_input_receiver_fn_from_input_fn',
     'factorization.KMeansClustering': f'{_V1}.estimator.experimental.KMeans',
+    'linalg.LinearOperatorTriL': f'{_V1}.linalg.LinearOperatorLowerTriangular',
     'lookup.MutableDenseHashTable': f'{_PYTHON}.ops.lookup_ops.DenseHashTable',
     'losses.metric_learning': f'{_SLIM}.losses.metric_learning',
     'metrics.confusion_matrix': f'{_V1}.confusion_matrix',
@@ -140,7 +146,7 @@ FILES = frozenset(
     datasets decoder error_handling estimator estimators evaluation experiment extenders external_optimizer feature_column
     framework fused_rnn_cell head helper hparam image_ops layers lazy_adam_optimizer learning lookup_ops loss lstm_ops
     metric_spec mnist model_analyzer model_fn moving_average_optimizer nets ops preprocessing projector rnn
-    rnn_cell run_config seq2seq slim tensor_tracer text tfe tpu tpu_config tpu_context tpu_estimator tpu_feed tpu_function
-    tpu_ops tpu_optimizer training training_loop util utils variables weight_decay_optimizers
+    rnn_cell run_config seq2seq set_ops slim tensor_tracer text tfe tpu tpu_config tpu_context tpu_estimator tpu_feed
+    tpu_function tpu_ops tpu_optimizer training training_loop util utils variables weight_decay_optimizers
     """.split()
 )

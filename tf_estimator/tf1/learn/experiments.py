@@ -1,7 +1,8 @@
 """Experiments, and the schedules that run them."""
 
+from tf_estimator.mending import around
 from tf_estimator.tf1.learn.evaluation_metrics import metric_fn
-from tf_estimator.tf1.learn.input_data import InputFnOps
+from tf_estimator.tf1.learn.exports import exporting, receiver_fn_of
 from tf_estimator.tf1.learn.monitors import replace_monitors_with_hooks
 
 import tensorflow.compat.v1 as tf
@@ -72,11 +73,12 @@ def run(experiment_fn, output_dir=None, schedule=None, run_config=None, hparams=
 
 def make_export_strategy(serving_input_fn, default_output_alternative_key=None, assets_extra=None, as_text=False, **options):
     """Returns an exporter of the latest models; serving_input_fn may return InputFnOps."""
+    count = options.get('exports_to_keep', 5)
+    exporter = tf.estimator.LatestExporter('Servo', receiver_fn_of(serving_input_fn), assets_extra, as_text, count)
 
-    def receiver_fn():
-        found = serving_input_fn()
-        if isinstance(found, InputFnOps):
-            return tf.estimator.export.ServingInputReceiver(found.features, found.default_inputs)
-        return found
+    @around(exporter, 'export')
+    def export(former, *args, **kwargs):
+        with exporting(default_output_alternative_key):
+            return former(*args, **kwargs)
 
-    return tf.estimator.LatestExporter('Servo', receiver_fn, assets_extra, as_text, options.get('exports_to_keep', 5))
+    return exporter

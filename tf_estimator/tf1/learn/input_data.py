@@ -7,8 +7,6 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 InputFnOps = collections.namedtuple('InputFnOps', ['features', 'labels', 'default_inputs'])
-
-
 Dataset = collections.namedtuple('Dataset', ['data', 'target'])
 
 
@@ -53,6 +51,17 @@ def build_parsing_serving_input_fn(feature_spec, default_batch_size=None):
     def input_fn():
         examples = tf.placeholder(tf.string, [default_batch_size], 'input_example_tensor')
         return InputFnOps(tf.io.parse_example(examples, feature_spec), None, {'examples': examples})
+
+    return input_fn
+
+
+def build_default_serving_input_fn(features, default_batch_size=None):
+    """Returns a function to InputFnOps of placeholders like the features, {name: tensor}, with this batch size."""
+    specs = {name: (tensor.dtype, [default_batch_size, *tensor.shape[1:]], tensor.op.name) for name, tensor in features.items()}
+
+    def input_fn():
+        placeholders = {name: tf.placeholder(*spec) for name, spec in specs.items()}
+        return InputFnOps(placeholders, None, placeholders)
 
     return input_fn
 

@@ -8,6 +8,7 @@ from typing import Any
 from tf_estimator.mending import around
 from tf_estimator.tf1.estimator import clip_gradients_by_norm
 from tf_estimator.tf1.learn.evaluation_metrics import metric_fn
+from tf_estimator.tf1.learn.exports import exporting, receiver_fn_of, served, with_default
 from tf_estimator.tf1.learn.monitors import replace_monitors_with_hooks
 
 import numpy as np
@@ -22,7 +23,8 @@ class ModeKeys:
 def ModelFnOps(mode, predictions=None, loss=None, train_op=None, eval_metric_ops=None, output_alternatives=None, **options):
     """Returns the EstimatorSpec of a model, with its options; output_alternatives become export_outputs of the predictions."""
     outputs = {name: tf.estimator.export.PredictOutput(tensors) for name, (_, tensors) in (output_alternatives or {}).items()}
-    return tf.estimator.EstimatorSpec(mode, predictions, loss, train_op, eval_metric_ops, outputs or None, **options)
+    outputs = with_default(outputs) or None
+    return tf.estimator.EstimatorSpec(mode, predictions, loss, train_op, eval_metric_ops, outputs, **options)
 
 
 class RunConfig(tf.estimator.RunConfig):
@@ -60,6 +62,31 @@ class _Learner(tf.estimator.Estimator):
         return self.train(_input_fn(x, y, input_fn, batch_size, None, True), hooks, steps, max_steps)
 
     partial_fit = fit
+
+    def _call_model_fn(self, features, labels, mode, config):
+        spec = super()._call_model_fn(features, labels, mode, config)
+        return spec._replace(export_outputs=served(spec.export_outputs)) if spec.export_outputs else spec
+
+    def export_savedmodel(
+        self,
+        export_dir_base,
+        serving_input_fn,
+        default_output_alternative_key=None,
+        assets_extra=None,
+        as_text=False,
+        checkpoint_path=None,
+        graph_rewrite_specs=None,
+        strip_default_attrs=False,
+    ):
+        """Returns the folder of a SavedModel of the latest checkpoint; serving_input_fn may return InputFnOps.
+
+        Args:
+          default_output_alternative_key: of the output_alternatives that are served by default, if there are several.
+          graph_rewrite_specs: is ignored.
+        """
+        options = dict(assets_extra=assets_extra, as_text=as_text, checkpoint_path=checkpoint_path)
+        with exporting(default_output_alternative_key):
+            return self.export_saved_model(export_dir_base, receiver_fn_of(serving_input_fn), **options)
 
     def evaluate(
         self,
@@ -221,7 +248,10 @@ class _Canned(_Learner):
             spec = super()._call_model_fn(inputs, labels, mode, config)
         finally:
             _clipping.norm = None
-        return spec._replace(predictions=self.predictions_of_old(spec.predictions)) if spec.predictions else spec
+        if not spec.predictions:
+            return spec
+        predictions, outputs = self.predictions_of_old(spec.predictions), spec.export_outputs
+        return spec._replace(predictions=predictions, export_outputs=outputs and served(outputs, predictions))
 
     def predict(self, x=None, input_fn=None, batch_size=None, outputs=None, as_iterable=True, iterate_batches=False):
         """Like predict_classes or predict_scores unless there are `outputs`."""

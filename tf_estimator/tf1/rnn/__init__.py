@@ -5,7 +5,7 @@ from tf_estimator.tf1.rnn.bidirectional import stack_bidirectional_dynamic_rnn, 
 from tf_estimator.tf1.rnn.block import CudnnCompatibleLSTMCell, LSTMBlockCell, LSTMBlockFusedCell, TimeReversedFusedRNN
 from tf_estimator.tf1.rnn.convolutional import Conv1DLSTMCell, Conv2DLSTMCell, Conv3DLSTMCell, ConvLSTMCell
 from tf_estimator.tf1.rnn.dense import Linear, linear
-from tf_estimator.tf1.rnn.grid import GridLSTMCell
+from tf_estimator.tf1.rnn.grid import GridLSTMCell, TimeFreqLSTMCell
 from tf_estimator.tf1.rnn.grus import CudnnCompatibleGRUCell, GRUBlockCell, GRUBlockCellV2, SRUCell, UGRNNCell
 from tf_estimator.tf1.rnn.independent import IndRNNCell, IndyGRUCell, IndyLSTMCell
 from tf_estimator.tf1.rnn.lstms import CoupledInputForgetGateLSTMCell, GLSTMCell, LayerNormBasicLSTMCell, NASCell
@@ -46,6 +46,7 @@ __all__ = [
     'OutputProjectionWrapper',
     'PhasedLSTMCell',
     'SRUCell',
+    'TimeFreqLSTMCell',
     'TimeReversedFusedRNN',
     'UGRNNCell',
     'linear',

@@ -118,3 +118,66 @@ class GridLSTMCell(LSTM):
             new.append(c if self._clip is None else tf.clip_by_value(c, -self._clip, self._clip))
             opened.append(gates['o'])
         return [(c, tf.sigmoid(o + seen('O', name, new)) * tf.tanh(c)) for (_, name), c, o in zip(self._ways, new, opened)]
+
+
+class TimeFreqLSTMCell(LSTM):
+    """An LSTM that reads slices of the inputs, each after its own state and the output of the slice before it.
+
+    (T. Sainath, B. Li: Modeling Time-Frequency Patterns with LSTM vs. Convolutional Architectures for LVCSR Tasks, 2016.) Like
+    TensorFlow 1, it ignores the initializer, and its sizes are those of one slice; the state is c and m of each slice, float
+    [batch, slices * 2 * num_units], the output float [batch, slices * num_units].
+
+    Args:
+      cell_clip: the largest absolute value of c.
+      feature_size: columns of a slice.
+      frequency_skip: columns from the start of a slice to that of the next.
+    """
+
+    def __init__(
+        self,
+        num_units,
+        use_peepholes=False,
+        cell_clip=None,
+        initializer=None,
+        num_unit_shards=1,
+        forget_bias=1.0,
+        feature_size=None,
+        frequency_skip=1,
+        reuse=None,
+    ):
+        super().__init__(num_units, reuse)
+        if not feature_size or num_unit_shards != 1:
+            raise ValueError('a TimeFreqLSTMCell needs feature_size and no shards')
+        self._size, self._skip, self._clip = feature_size, frequency_skip, cell_clip
+        self._has_peepholes, self._forget_bias = use_peepholes, forget_bias
+
+    state_size = property(lambda self: 2 * self._num_units)
+
+    def _variables(self, _):
+        width = 4 * self._num_units
+        shapes = {'W_0': ([self._size + 2 * self._num_units, width], None), 'B': ([width], tf.zeros_initializer())}
+        return shapes | {f'W_{gate}_diag': ([self._num_units], None) for gate in 'FIO' if self._has_peepholes}
+
+    def call(self, inputs, state):
+        columns = tf.compat.dimension_value(inputs.shape[1])
+        count = (columns - self._size) // self._skip + 1
+        needed, given = 2 * count * self._num_units, tf.compat.dimension_value(state.shape[1])
+        if count < 1 or needed != given:
+            raise ValueError(
+                f'{columns} inputs are {count} slices, whose states have {needed} columns, but the state has {given}'
+            )
+        cells, m, new = tf.split(state, 2 * count, 1), tf.zeros_like(state[:, : self._num_units]), []
+        for i, (c, m_before) in enumerate(zip(cells[::2], cells[1::2])):
+            x = inputs[:, i * self._skip :][:, : self._size]
+            c, m = self._step(tf.concat([x, m_before, m], 1), c)
+            new += [c, m]
+        return tf.concat(new[1::2], 1), tf.concat(new, 1)
+
+    def _step(self, joined, c):
+        def seen(gate, c):  # Through peepholes.
+            return self._made.get(f'W_{gate}_diag', 0) * c
+
+        i, new, f, o = tf.split(tf.matmul(joined, self._made['W_0']) + self._made['B'], 4, 1)
+        c = tf.sigmoid(f + self._forget_bias + seen('F', c)) * c + tf.sigmoid(i + seen('I', c)) * tf.tanh(new)
+        c = c if self._clip is None else tf.clip_by_value(c, -self._clip, self._clip)
+        return c, tf.sigmoid(o + seen('O', c)) * tf.tanh(c)
