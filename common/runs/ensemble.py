@@ -15,7 +15,7 @@ from estimator_trainer.common.inference.ensemble import average
 from estimator_trainer.common.inference.prediction import Prediction, read_labels
 from estimator_trainer.common.inference.signatures import EXAMPLES
 from estimator_trainer.common.inference.threshold import OUTPUT
-from estimator_trainer.common.runs import chosen_checkpoint
+from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset
 from estimator_trainer.common.runs.decision import decided
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.export_schedule import add_card, exporting, make_saved_model
@@ -36,7 +36,7 @@ def predict(experiments: Sequence[Experiment], output_dir: str) -> dict[str, Any
 
     Raises:
       UsageError: the split is that on which the folds train.
-      RunError: their classes differ, or predictions that cannot be averaged do.
+      RunError: their classes differ, or predictions that cannot be averaged do; or the data has changed.
     """
     check_classes(experiments)
     first, options = experiments[0], experiments[0].options
@@ -50,6 +50,7 @@ def predict(experiments: Sequence[Experiment], output_dir: str) -> dict[str, Any
     if options.input or options.predict_split != 'eval':
         predictions = _averaged(members)
     else:
+        _check_held_out(experiments)
         predictions = itertools.chain.from_iterable(map(_held_out, experiments, members))
     return write_predictions(first, predictions, predictions_path(options, output_dir), chosen[0])
 
@@ -70,6 +71,12 @@ def check_classes(experiments: Sequence[Experiment]) -> None:
     names = [class_names_of(experiment.params.metadata) for experiment in experiments]
     if any(found != names[0] for found in names):
         raise RunError('the folds have different classes, so that their predictions have no average: use one fold')
+
+
+def _check_held_out(experiments: Sequence[Experiment]) -> None:
+    """Raises RunError if the data of folds has changed, of which each may have learned from what it would evaluate."""
+    for experiment in experiments:
+        saved_dataset.check_same(experiment.source, experiment.output_dir, ['eval'])
 
 
 def _checkpoint(experiment):

@@ -127,9 +127,18 @@ def warn_of_changes(source: DataSource, saved: SavedDataset, splits: Iterable[st
     warn_of_evaluated(saved, checksums.of_splits(source, splits))
 
 
-def check_same(source: DataSource, output_dir: str) -> None:
-    """Raises RunError if the training records of a dataset, which is prepared, differ from those of the run."""
+def check_same(source: DataSource, output_dir: str, evaluated: Iterable[str] = ()) -> None:
+    """Raises RunError if the training records of a dataset, which is prepared, differ from those of the run.
+
+    Args:
+      evaluated: splits that the run has evaluated, for which the same holds.
+    """
     saved, files = load(output_dir), _files(source)
+    if saved and (splits := changed(saved.evaluated, checksums.of_splits(source, evaluated))):
+        raise RunError(
+            f'--dataset={source.params.dataset}: the split {splits[0]} differs from that of {output_dir}, which may have '
+            'learned from its examples: restore the data'
+        )
     if saved and saved.sha256 and files and files.sha256 != saved.sha256:
         raise RunError(
             f"--dataset={source.params.dataset}: the training data, in {files.directory}, differs from the run's: restore it"

@@ -68,6 +68,8 @@ def _of_run(experiment, scores, checkpoint):
 def of_folds(experiments: Sequence[Experiment], output_dir: str) -> dict[str, Any]:
     """Ranks the training examples of folds, each by the prediction of the fold that has not trained on it."""
     _check_task(experiments[0])
+    for experiment in experiments:
+        saved_dataset.check_same(experiment.source, experiment.output_dir, ['eval'])
     _check_corrections(output_dir)
 
     def scored():

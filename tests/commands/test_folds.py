@@ -1,6 +1,7 @@
 """Folds from flags and from Python: trained, resumed, predicted with and exported together."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -42,6 +43,21 @@ def test_every_row_is_evaluated_and_predicted_once_by_the_fold_that_has_not_seen
 def test_a_fold_without_evaluations_is_named(tmp_path):
     with pytest.raises(RunError, match=r'fold_1/metrics\.csv: has no evaluation: restore it, or delete .*fold_1 to train'):
         folds.read_results(str(tmp_path), 2)
+
+
+def test_changed_data_is_not_predicted_as_if_it_was_new(trained):
+    path = os.path.join(os.path.dirname(trained.output_dir), 'rows.csv')
+    status, rows = os.stat(path), open(path).read()
+    try:
+        with open(path, 'a') as file:
+            file.write('3,a,2.5,yes\n')
+        for function in (trained.predict_split, trained.suspects):
+            with pytest.raises(RunError, match='the split eval differs from that of .*fold_1, which may have learned'):
+                function()
+    finally:
+        with open(path, 'w') as file:
+            file.write(rows)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def test_suspects_are_ranked_by_the_fold_that_has_not_seen_them(trained):
