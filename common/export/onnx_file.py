@@ -1,6 +1,7 @@
 """Networks as ONNX files: conversion by tf2onnx, quantization and execution by ONNX Runtime."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+import graphlib
 import os
 import tempfile
 
@@ -102,7 +103,10 @@ def _to_float16(model):
     names = {name for node in model.graph.node for name in node.output}
     has_halves = any(_is_cast(node, _FLOAT16) for node in model.graph.node)
     found = float16.convert_float_to_float16(model, keep_io_types=True, op_block_list=blocked)
-    return found if has_halves else _without_round_trips(found, names)
+    if not has_halves:
+        _remove_round_trips(found.graph, names)
+    _sort(found.graph)
+    return found
 
 
 def _is_cast(node, kind):
@@ -110,7 +114,7 @@ def _is_cast(node, kind):
     return node.op_type == 'Cast' and node.attribute[0].i == kind
 
 
-def _without_round_trips(model, names):
+def _remove_round_trips(graph, names):
     """Gives ops in float32 what others have made as it is: the converter casts each of their values to float16 and back.
 
     So numbers above 65504 became infinite.
@@ -118,8 +122,8 @@ def _without_round_trips(model, names):
     Args:
       names: of the tensors before the conversion.
     """
-    graph = model.graph
-    outputs, inner = {output.name for output in graph.output}, {*_used_within(graph)}
+    outputs = {output.name for output in graph.output}
+    inner = {name for node in graph.node for name in _used_within(node)}
     halves = {node.output[0]: node.input[0] for node in graph.node if _is_cast(node, _FLOAT16)}
     casts = [node for node in graph.node if _is_cast(node, _FLOAT) and node.input[0] in halves]
     whole = {node.output[0]: halves[node.input[0]] for node in casts}
@@ -139,15 +143,25 @@ def _without_round_trips(model, names):
         node.input[:] = [former.get(name, name) for name in node.input]
         node.output[:] = [former.get(name, name) for name in node.output]
     del graph.value_info[:]  # Their types have changed.
-    return model
 
 
-def _used_within(graph):
-    """Yields the names of the inputs of nodes in the graphs within a graph, as those of loops are."""
-    for attribute in (attribute for node in graph.node for attribute in node.attribute):
-        for body in [attribute.g, *attribute.graphs]:
-            yield from (name for node in body.node for name in node.input)
-            yield from _used_within(body)
+def _used_within(node):
+    """Yields the names of the inputs of nodes in the graphs within a node, as those of loops are."""
+    for attribute in node.attribute:
+        for inner in (inner for body in (attribute.g, *attribute.graphs) for inner in body.node):
+            yield from inner.input
+            yield from _used_within(inner)
+
+
+def _sort(graph):
+    """Puts each node after those whose outputs it takes, as ONNX requires; the converter adds its casts at the end."""
+    makers = {name: number for number, node in enumerate(graph.node) for name in node.output if name}
+    needed = {
+        i: {makers[name] for name in (*node.input, *_used_within(node)) if name in makers} for i, node in enumerate(graph.node)
+    }
+    nodes = [graph.node[number] for number in graphlib.TopologicalSorter(needed).static_order()]
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
 def _to_int8(model, network, batches):

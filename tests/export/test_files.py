@@ -46,6 +46,7 @@ def test_a_quantized_file_is_smaller_and_computes_almost_the_same(module, quanti
 
 def test_numbers_outside_of_products_of_an_onnx_file_may_be_larger_than_float16_has_them():
     pytest.importorskip('onnxruntime')
+    onnx = pytest.importorskip('onnx')
 
     def build(x):
         scaled = tf.where_v2(tf.math.is_finite(x), x / 1e5, -tf.ones_like(x))
@@ -54,6 +55,7 @@ def test_numbers_outside_of_products_of_an_onnx_file_may_be_larger_than_float16_
 
     file, batch = network(build, x=tf.TensorSpec([None, 2], tf.float32)), {'x': np.float32([[1e5, 2e5], [123456, np.inf]])}
     content = onnx_file.convert(file, 'float16', [])
+    onnx.checker.check_model(onnx.load_from_string(content))  # Its nodes are sorted.
     found = onnx_file.opened(content)(batch)
     np.testing.assert_allclose(found['scaled'], [[1, 2], [1.23456, -1]], rtol=1e-6)
     np.testing.assert_allclose(found['double'], [[2, 4], [2.46912, -2]], rtol=1e-6)
