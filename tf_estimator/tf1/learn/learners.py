@@ -23,8 +23,8 @@ class ModeKeys:
 def ModelFnOps(mode, predictions=None, loss=None, train_op=None, eval_metric_ops=None, output_alternatives=None, **options):
     """Returns the EstimatorSpec of a model, with its options; output_alternatives become export_outputs of the predictions."""
     outputs = {name: tf.estimator.export.PredictOutput(tensors) for name, (_, tensors) in (output_alternatives or {}).items()}
-    outputs = with_default(outputs) or None
-    return tf.estimator.EstimatorSpec(mode, predictions, loss, train_op, eval_metric_ops, outputs, **options)
+    served_outputs = with_default(outputs) or None
+    return tf.estimator.EstimatorSpec(mode, predictions, loss, train_op, eval_metric_ops, served_outputs, **options)
 
 
 class RunConfig(tf.estimator.RunConfig):
