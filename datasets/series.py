@@ -100,22 +100,22 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
-    """Yields ({'group', 'time': the next times}, record) for the last window of each group; an error if it has too few rows."""
+    """Yields ({'group', 'time': the next times}, record) for each group's last window, or an error."""
     for fields, window in _last(_open(path, params), params):
         yield fields, window if isinstance(window, RunError) else records.encode(window)
 
 
 def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
-    """Yields ({'group', 'time'}, record) for each window with a future, of groups with enough rows."""
+    """Yields ({'group', 'time'}, record) for each window with a future, of groups with enough rows, or an error."""
     table = _open(path, params)
     columns, found, step = _known(table, params)
     windowing.check_lengths(path, found, params)
     windows = windowing.all_windows(found, params, params.metadata['season_length'])
     for number in range(len(windows)):
-        yield (
-            _fields(columns, windows.place(number)[0], step.texts(windows.future_times(number))),
-            records.encode(windows[number]),
-        )
+        (group, _), window = windows.place(number), windows[number]
+        wrong = windowing.lost_in_float32(window['past'][:, 0], params.metadata['least_scale'])
+        record = RunError(f'{path}: {reader.label(columns, group)}{wrong}') if wrong else records.encode(window)
+        yield _fields(columns, group, step.texts(windows.future_times(number))), record
 
 
 def take_rows(params: HParams, rows: Any) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]] | None:
@@ -163,7 +163,7 @@ def _is_window(row: dict[str, Any], target: str, time: str, are_columns: bool) -
 
 
 def _last(table, params):
-    """Yields the group and the next times of each series, and its last window, or the error of one that is too short."""
+    """Yields the group and the next times of each series, and its last window, or the error of one that cannot be forecast."""
     columns, found, step = _known(table, params)
     for group, series in found.items():
         past, place = series.values[-params.window :], f'{table.path}: {reader.label(columns, group)}'

@@ -209,14 +209,15 @@ def _converted(params):
 
 def _warn_of_headers(lines, surveys):
     """Warns of first lines that may name the columns: no other line has their label, and their text is a word or two."""
-    first = {found.path: row.value for found in lines for row in itertools.islice(found.lines(), 1)}
-    parts = {path: split_line(line) for path, line in first.items() if not isinstance(line, RunError)}
+    first = {found.path: row for found in lines if not found.header for row in itertools.islice(found.lines(), 1)}
+    parts = {path: split_line(row.value) for path, row in first.items() if not isinstance(row.value, RunError)}
     names = collections.Counter(label for label, _ in parts.values())
     for path, (label, text) in parts.items():
         total = sum(survey.labels.counts().get(label, 0) for survey in surveys)
         if 0 < total <= names[label] and len(text.split()) <= _WORDS_OF_A_NAME:
+            line, shown = first[path].position.line, show(first[path].value)
             tf.logging.warning(
-                '%s: line 1, %s, is the only one of its class: if it names the columns, remove it.', path, show(first[path])
+                '%s: line %d, %s, is the only one of its class: if it names the columns, remove it.', path, line, shown
             )
 
 

@@ -135,8 +135,7 @@ def _remove_round_trips(graph, names):
             node.input[:] = [whole.get(name, name) for name in node.input]
     for made in (whole, halves):  # The former use the latter.
         used = {*outputs, *inner, *(name for node in graph.node for name in node.input)}
-        for node in [node for node in graph.node if node.output[0] in made and node.output[0] not in used]:
-            graph.node.remove(node)
+        _replace_nodes(graph, [node for node in graph.node if node.output[0] not in made or node.output[0] in used])
     lost = {*names} - {name for node in graph.node for name in node.output}
     former = {source: name for name, source in halves.items() if name in lost and source not in outputs | inner}
     for node in graph.node:  # By their names, ops are compared with those of the network.
@@ -159,7 +158,10 @@ def _sort(graph):
     needed = {
         i: {makers[name] for name in (*node.input, *_used_within(node)) if name in makers} for i, node in enumerate(graph.node)
     }
-    nodes = [graph.node[number] for number in graphlib.TopologicalSorter(needed).static_order()]
+    _replace_nodes(graph, [graph.node[number] for number in graphlib.TopologicalSorter(needed).static_order()])
+
+
+def _replace_nodes(graph, nodes):
     del graph.node[:]
     graph.node.extend(nodes)
 

@@ -96,7 +96,7 @@ class Files:
         wanted = f'{split}{os.path.splitext(self.files[0].path)[1]}'
         cure = f'add {wanted}'
         if split == 'train' and len(self.files) > 1:
-            cure += ', to which you may join the others'
+            cure += ', or join the other files into one'
         if self.files[0].path == self.path:
             cure = 'raise eval_share' if split == 'eval' else f'give a directory with {wanted}'
         elif split == 'eval':

@@ -24,7 +24,7 @@ from estimator_trainer.hparams.comparison import changed
 
 # Metadata whose names users never see.
 _IN_WORDS = {
-    'columns': 'the description, by kinds, means and values, of its columns',
+    'columns': 'what is known of its columns (kinds, means and values)',
     'moved_rows': 'which rows of the file are held out',
     excluded.DIGEST: 'the file of exclude',
 }
@@ -116,15 +116,13 @@ def warn_of_evaluated(saved: SavedDataset, found: Mapping[str, str]) -> None:
 
 
 def warn_of_changes(source: DataSource, saved: SavedDataset, splits: Iterable[str]) -> None:
-    """Warns if data whose splits are to be evaluated or predicted differs from that of the run."""
-    files = _files(source)
-    if saved.sha256 and files and files.sha256 != saved.sha256:
+    """Warns of splits that are to be evaluated or predicted, if they differ from those that the run has evaluated."""
+    for split in changed(saved.evaluated, checksums.of_splits(source, splits)):
         tf.logging.warning(
-            'The training data differs from the data that this model was trained on: it may have learned from examples that '
-            'are in %s now.',
-            ' and '.join(splits),
+            'The split %s differs from that which the run has evaluated: if the data was divided anew, the model may have '
+            'learned from its examples.',
+            split,
         )
-    warn_of_evaluated(saved, checksums.of_splits(source, splits))
 
 
 def check_same(source: DataSource, output_dir: str, evaluated: Iterable[str] = ()) -> None:

@@ -129,7 +129,7 @@ def _refuse_decimal_commas(columns, form):
     """Raises ValueError for a text in a column whose files have decimal commas: 1.234 is 1234 there."""
     for field in form['fields']:
         for value in columns.get(field['name'], ()) if 'decimal' in field else ():
-            if isinstance(value, str) and value.strip():
+            if isinstance(value, str) and value.strip().lower() not in ('', 'nan'):
                 raise ValueError(
                     f'the input {field["name"]}: {show(value)} is a text, and files have decimal commas there: send a number'
                 )

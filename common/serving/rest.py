@@ -122,7 +122,8 @@ def _of_rows(rows, inputs):
         raise ValueError(f'"instances" must be a list of examples, not {"an empty one" if rows == [] else describe(rows)}')
     if len(inputs.specs) == 1 and not any(_is_named(row) for row in rows):
         return dict.fromkeys(inputs.specs, rows)
-    rows = [_known(row, inputs) for row in rows]
+    known = {*inputs.specs, *inputs.ignored}
+    rows = [under_names_of(row, known) if isinstance(row, dict) else row for row in rows]
     for number, row in enumerate(rows):
         _check_names(row, inputs, f'instance {number}')
     return {name: [row[name] for row in rows] for name in inputs.specs}
@@ -131,7 +132,7 @@ def _of_rows(rows, inputs):
 def _of_columns(columns, inputs):
     if len(inputs.specs) == 1 and not _is_named(columns):
         columns = dict.fromkeys(inputs.specs, columns)
-    columns = _known(columns, inputs)
+    columns = under_names_of(columns, {*inputs.specs, *inputs.ignored}) if isinstance(columns, dict) else columns
     _check_names(columns, inputs, '"inputs"')
     for name in inputs.specs:
         if not isinstance(columns[name], list) or not columns[name]:
@@ -140,10 +141,6 @@ def _of_columns(columns, inputs):
     if len(sizes := {len(columns[name]) for name in inputs.specs}) > 1:
         raise ValueError(f'the inputs {listed(inputs.specs, _LISTED)} have batches of different sizes: {sorted(sizes)}')
     return {name: columns[name] for name in inputs.specs}
-
-
-def _known(values, inputs):
-    return under_names_of(values, [*inputs.specs, *inputs.ignored]) if isinstance(values, dict) else values
 
 
 def _is_named(value):

@@ -90,7 +90,10 @@ def save(
         if found := comparison.differences({**added, **saved[SETUP]}, now):
             raise UsageError(f'{path_of(output_dir)}: {found}: use the same values, or choose another --output_dir')
         cure = 'choose another --output_dir, or give --overwrite'
-        shared_data.check(path_of(output_dir), saved.get(DATA, {}), data, cure)
+        known = saved.get(DATA, {})
+        shared_data.check(path_of(output_dir), known, data, cure)
+        if data.keys() - known.keys():
+            write_json(path_of(output_dir), {**saved, DATA: {**known, **data}})
     else:
         for path in directories(output_dir, count):
             if os.path.exists(run_dir.hparams_path(path)):

@@ -16,6 +16,6 @@ def check(path: str, old: Mapping[str, str], new: Mapping[str, str], cure: str) 
     """
     if splits := changed(old, new):
         raise UsageError(
-            f'{path}: the data of {" and ".join(splits)} has changed since the first of these runs, which would not be '
-            f'comparable: restore it, {cure}'
+            f'{path}: the data of {" and ".join(splits)} has changed since the first of these runs, or is converted '
+            f'differently by other versions of packages: the runs would not be comparable: restore it, {cure}'
         )

@@ -94,6 +94,7 @@ def test_files_that_were_joined_have_a_byte_order_mark_before_each(tmp_path):
     'content, names',
     [
         ('net (EUR, in k, 2024);sold;y\n1,5;2;3,25\n2,5;3;4\n', ['net (EUR, in k, 2024)', 'sold', 'y']),
+        ('net (EUR, k);y\n1,5;2\n2,5;3\n', ['net (EUR, k)', 'y']),
         ('a, x;b;y;\n1,5;2;3;\n2,5;2;3;\n', ['a, x', 'b', 'y', '']),  # As often, and more of them.
         ('a;b,y\n1,2\n3,4\n', ['a;b', 'y']),
         ('a;b;x,y\n', ['a', 'b', 'x,y']),  # No rows tell.
@@ -394,6 +395,13 @@ def test_numbers_that_may_be_dates_or_ids_are_warned_of(prepare, name, cell, war
     assert (f'column {name}: {warning}' if warning else '') in log
     assert ('seems to be' in log or 'are ids' in log) == bool(warning)
     assert kinds(found)[name] == 'numeric'
+
+
+def test_numbers_whose_kind_or_role_is_given_are_not_warned_of(prepare, tmp_path):
+    schema = tmp_path / 'schema.json'
+    for content in ({'id': 'PassengerId'}, {'columns': {'PassengerId': 'numeric'}}):
+        schema.write_text(json.dumps(content))
+        assert 'each row has' not in prepare(column(lambda i: i).replace('x,', 'PassengerId,', 1), f'schema={schema}')[1]
 
 
 def test_files_of_other_line_ends_and_encodings_are_refused_with_a_cure(tmp_path):

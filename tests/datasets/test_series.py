@@ -321,6 +321,8 @@ def test_a_window_that_float32_cannot_hold_is_refused(prepared, tmp_path):
         [(_, error)] = series.read_input(str(new), found.params)
         with pytest.raises(RunError, match=f'new.csv: {message}'):
             raise error
+        new.write_text(table(DATES[:6], values * 2))
+        assert any(isinstance(error, RunError) for _, error in series.read_labeled(str(new), found.params))
         with pytest.raises(RunError, match=f'the rows: {message}'):
             series.take_rows(found.params, {'date': DATES[:3], 'y': values})
     for values in ([2e9] * 3, [5e5, 5e5 + 1e-7, 5e5], [2e9, 2e9 + 1000, 2e9]):  # A constant, but for rounding, can be forecast.

@@ -702,7 +702,7 @@ def test_a_row_becomes_an_example_of_its_existing_cells():
         (['', '', '1', '', '', ''], 'column y: the target is missing'),
         (
             ['None', '', '1', '', '', ''],
-            "column y: the target is missing, which 'None' means: write another text if it is a value",
+            "column y: the target is missing: 'None' counts as missing; if it is a value, write another text",
         ),
         (['8', '', '1', '', '', ''], "column y: '8' is not one of the classes"),
         (['7', '', '', '', '', ''], 'column w: the weight is missing'),
@@ -1027,7 +1027,7 @@ def test_a_trained_model_has_its_table_read_as_it_learned_to(tmp_path, prepared,
     write(path, 'x,day,mass,id,kind', [(8, *rest) for _, *rest in rows[:59]])
     with pytest.raises(
         RunError,
-        match='description, by kinds, means and values, of its columns differs from that of the data',
+        match=r'what is known of its columns \(kinds, means and values\) differs from that of the data',
     ):
         saved_dataset.prepare(source, saved, trains=True)
     write(path, 'x,day,id,kind', [(x, day, i, kind) for x, day, _, i, kind in rows])

@@ -215,6 +215,10 @@ def test_a_first_line_that_may_name_the_columns_is_warned_of(tmp_path, prepared,
         path.write_text('\n'.join([first, *['yes\ta word', 'no\ta word'] * 9]) + '\n')
         prepared(path)
         assert ("line 1, 'Kategorie\\tText', is the only one of its class: if it names" in caplog.text) == is_warned
+    caplog.clear()
+    (tmp_path / 'named.txt').write_text('\n'.join(['label\ttext', 'maybe\tgood', *['yes\ta word', 'no\ta word'] * 9]) + '\n')
+    prepared(tmp_path / 'named.txt')
+    assert 'the only one of its class' not in caplog.text
     (tmp_path / 'both').mkdir()
     for name in ('train', 'eval'):
         (tmp_path / 'both' / f'{name}.txt').write_text('Kategorie\tText\nyes\ta word\nno\ta word\n')

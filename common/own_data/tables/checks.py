@@ -1,13 +1,13 @@
 """Checks of how the columns of a table are read: errors with their place and cure, and warnings of what was decided."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 import re
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, show
 from estimator_trainer.common.own_data.extremes import warn_of_extreme
-from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, ID, NUMERIC
+from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, ID, NUMERIC, TARGET
 from estimator_trainer.common.own_data.tables import dates
 from estimator_trainer.common.own_data.tables.blocks import Table
 from estimator_trainer.common.own_data.tables.numbers import COMMA
@@ -20,14 +20,18 @@ _MOMENT = re.compile(
     r'(19|20)\d\d-(\d{1,2}|W\d\d)\b|\d{1,2}\.?[ -](de )?[^\W\d]{3,}\.?[ -](de )?(19|20)\d\d\b'
     r'|(.* )?\d{1,4}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp]\.?[Mm]\.?| [A-Z]{3,4})?$'
 )  # A month, a week, a date with the name of a month, or a time.
-_ID = re.compile(r'(^|[\W_])(id|nr|no|num|row|index|key)[\W_]*$|number$|nummer$', re.IGNORECASE)  # Names of columns.
+_ID = re.compile(r'(^|[\W_])(id|nr)[\W_]*$', re.IGNORECASE)  # Names of columns.
 _ID_OF = re.compile(r'[a-z0-9](Id|ID|Nr|No)$')
 _IGNORE = 'give the kind ignore in --hparams=schema=FILE'
 CURE = 'to change that, give its kind in --hparams=schema=FILE'
 
 
-def check_readings(table: Table, columns: Mapping[str, Column], targets: Collection[str], max_bad_share: float) -> None:
-    """Raises an error if a column can be read in two ways, or has bad cells; warns of what is not as programs write it."""
+def check_readings(table: Table, columns: Mapping[str, Column], named: Mapping[str, str], max_bad_share: float) -> None:
+    """Raises an error if a column can be read in two ways, or has bad cells; warns of what is not as programs write it.
+
+    Args:
+      named: {name: role} of the columns with a role.
+    """
     has_commas = may_have_commas(table, columns)
     for name, column in columns.items():
         place = f'{table.path}: column {name}'
@@ -35,11 +39,12 @@ def check_readings(table: Table, columns: Mapping[str, Column], targets: Collect
             raise UsageError(f'{place}: {column.reading.wrong}')
         _check_dates(place, table, column)
         _warn_of_style(place, table, column, has_commas)
-        if column.reading and column.kind in (NUMERIC, DATE) and name not in targets:
+        if column.reading and column.kind in (NUMERIC, DATE) and named.get(name) != TARGET:
             check_unread(table, column, max_bad_share)
             warn_of_extremes(place, column)
             _warn_of_zeros(place, column)
-            _warn_of_integers(place, column)
+            if name not in named and not column.profile.given:
+                _warn_of_integers(place, column)
         if column.kind in (CATEGORICAL, None) and not column.profile.given:
             _warn_of_mixture(place, table, column)
 

@@ -94,7 +94,8 @@ class ColumnProfile:
         if self._is_counted or not self._is_read or self.evidence.total:
             found = counts(present)
             self.values.add(found)
-            self._num_words += sum(map(operator.mul, found.values(), map(_count_words, found)))
+            if values is None:
+                self._num_words += sum(map(operator.mul, found.values(), map(_count_words, found)))
         elif len(present):
             self.is_complete = False
 

@@ -227,11 +227,11 @@ def _head(first: str, lines: Iterator[str]) -> tuple[str, Sequence[str]]:
 def _find_delimiter(header, following):
     """Returns the delimiter that occurs as often in most of the following lines as in the header, or else most often in this.
 
-    Names, such as "Revenue (EUR, net)", may contain others.
+    Names, such as "Revenue (EUR, net)", may contain others; of equals, it is not the comma, which may be that of decimals.
     """
     bare, rows = _bare(header), [*map(_bare, following)]
     fits = {by: sum(not _counts(bare, by).isdisjoint(_counts(row, by)) for row in rows) for by in _DELIMITERS if by in bare}
-    return max(_DELIMITERS, key=lambda by: (fits.get(by, 0), bare.count(by)))
+    return max(reversed(fits), key=lambda by: (fits[by], bare.count(by)), default=',')
 
 
 def _bare(line):

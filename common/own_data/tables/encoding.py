@@ -87,7 +87,9 @@ def _reason(column, cells, facts, missing, typed):
     """Returns what is wrong with the one of some cells."""
     kind, cell = column['kind'], cells[0].as_py()
     if is_missing(cells, missing)[0]:
-        return f'the {kind} is missing' + (f', which {show(cell)} means: write another text if it is a value' if cell else '')
+        return f'the {kind} is missing' + (
+            f': {show(cell)} counts as missing; if it is a value, write another text' if cell else ''
+        )
     if kind == WEIGHT and to_numbers(cells, style_of(column, typed))[0] < 0:
         return f'a weight must not be negative, but is {cell}'
     classes = '0 or 1' if is_multilabel(facts) else 'one of the classes'

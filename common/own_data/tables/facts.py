@@ -95,7 +95,7 @@ def describe(
         trained, found = moved, found if moved == trained else look(moved, bad=BadRows(1))
     columns, classes, last = found
     warn_of_totals(table, columns, last)
-    check_readings(table, columns, targets, params.max_bad_share)
+    check_readings(table, columns, named, params.max_bad_share)
     wanted = {*targets, *(name for name, column in columns.items() if column.kind == CATEGORICAL)}
     others = {file: count_values(other, wanted, settings, bad) for file, other in tables.items() if other is not table}
     for name in targets:
