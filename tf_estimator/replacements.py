@@ -64,7 +64,6 @@ CONTRIB = {
     'saved_model.save_keras_model': 'tf.keras.models.save_model',
     'session_bundle': 'tf.saved_model',
     'solvers': 'tf.linalg.experimental.conjugate_gradient',
-    'sparsemax': f'{_ADDONS}: activations.sparsemax',
     'specs': _NOTHING,
     'tensor_forest': _FORESTS,
     'testing': 'tf.test',

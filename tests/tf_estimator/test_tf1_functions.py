@@ -9,7 +9,7 @@ import sys
 import types
 
 import tf_estimator  # noqa: F401 - before TensorFlow
-from tf_estimator.tf1 import buckets, data, dimensions, estimator, image, layers, lookup, mnist, opt, predictor
+from tf_estimator.tf1 import buckets, data, dimensions, estimator, image, layers, lookup, mnist, opt, predictor, sparsemax
 from tf_estimator.tf1.feature_column import sequence_input_layer
 from tf_estimator.tf1.hparam import HParams, parse_values
 from tf_estimator.tf1.modules import Package
@@ -468,6 +468,26 @@ def test_examples_gather_in_buckets_of_their_lengths(keeps_rest):
         buckets.bucket_by_sequence_length(1, [], 2, [3, 3])
     with pytest.raises(ValueError, match='2 buckets need as many batch sizes and capacities, not 1, 2'):
         buckets.bucket([], 0, [2], 2)
+
+
+def test_sparsemax_is_the_nearest_point_of_the_simplex_and_its_loss_has_their_difference_as_gradient():
+    logits, labels = RANDOM.normal(0, 2, [6, 5]), RANDOM.dirichlet(np.ones(5), 6)
+    with tf.Graph().as_default():
+        z, q = tf.constant(logits), tf.constant(labels)
+        p = sparsemax.sparsemax(z)
+        loss = sparsemax.sparsemax_loss(z, p, q)
+        found, losses, gradients = run(p, loss, *tf.gradients(loss, z))
+    low, high = logits.min(1, keepdims=True) - 1, logits.max(1, keepdims=True)
+    for _ in range(60):  # By halves: the sum of what is above the threshold is 1.
+        middle = (low + high) / 2
+        is_above = np.maximum(logits - middle, 0).sum(1, keepdims=True) < 1
+        low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
+    expected = np.maximum(logits - low, 0)
+    assert (expected == 0).any()
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    values = ((logits**2 - low**2) * (expected > 0) / 2 + labels**2 / 2 - labels * logits).sum(1)
+    np.testing.assert_allclose(losses, values, rtol=1e-9)
+    np.testing.assert_allclose(gradients, expected - labels, atol=1e-9)  # Proposition 3 of the paper.
 
 
 def test_images_are_moved_by_pixels_and_turned_counterclockwise():

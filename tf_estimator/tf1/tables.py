@@ -76,6 +76,7 @@ _CONTRIB = {
     'slim': f'{_SLIM} {_OWN}.layers',
     'slim.init_ops': f'{_PYTHON}.ops.init_ops',
     'slim.nets': f'{_SLIM}.nets',
+    'sparsemax': f'{_OWN}.sparsemax',
     'staging': f'{_PYTHON}.ops.data_flow_ops',
     'stateless': f'{_V1}.random',
     'summary': f'{_PYTHON}.ops.summary_ops_v2',
