@@ -27,6 +27,7 @@ LONG = 600
 def fast(monkeypatch):
     tf.logging.set_verbosity(tf.logging.INFO)
     monkeypatch.setattr(assembly, '_SECONDS', 0.05)
+    monkeypatch.setattr(assembly, '_ANSWER_SECONDS', 100)  # A busy machine answers late.
 
 
 class Cluster:
@@ -195,13 +196,18 @@ def test_a_chief_that_trains_sees_a_task_that_waits_but_not_another_program_nor_
     assert [names(each)[1:] for each in (waiting, *rest)] == [['worker 0', 'worker 1', 'worker 2']] * 3
 
 
-def test_a_task_with_another_output_dir_is_refused():
+def test_a_task_with_another_output_dir_is_refused(monkeypatch):
+    now = [0]
+    monkeypatch.setattr(assembly, 'time', types.SimpleNamespace(monotonic=lambda: now[0]))
     cluster = Cluster(2)
     other = cluster.start(1, holder=lambda: '')
     cluster.wait_for(1)
-    cluster.start(0)
+    first = cluster.start(0, timeout=10)
     with pytest.raises(UsageError, match='--output_dir=/shared is not that of worker 0 .*: give all tasks the same one'):
         other.result(timeout=100)
+    now[0] = 11
+    with pytest.raises(RunError, match='fewer than 2 tasks'):
+        first.result(timeout=100)
 
 
 def test_too_few_tasks_and_a_port_in_use_end_with_a_line():
