@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import UsageError, check_range, check_rate, describe
 from estimator_trainer.common.ops import words
 from estimator_trainer.common.ops.layers import dropout
-from estimator_trainer.common.ops.sequences import max_over_windows
+from estimator_trainer.common.ops.sequences import max_over_windows_of_widths
 from estimator_trainer.common.ops.targets import target_metrics, target_outputs
 from estimator_trainer.hparams.build import HParams
 
@@ -49,8 +49,9 @@ def model(
     initializer = tf.random_uniform_initializer(-0.25, 0.25)  # As in the paper.
     table = words.table(params, 'embedding', params.embedding_size, initializer, 'embedding_size')
     net = tf.gather(table, ids) * tf.expand_dims(tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32), 2)
-    maxima = [_maxima(net, lengths, width, params.num_filters, is_training) for width in params.filter_widths]
-    net = tf.concat(maxima, 1)[:batch]
+    kernels, biases = zip(*[_filters(width, net.shape[2], params.num_filters) for width in params.filter_widths])
+    num_windows = [tf.maximum(lengths - width + 1, 1) for width in params.filter_widths]
+    net = max_over_windows_of_widths(net, num_windows, kernels, biases, is_training)[:batch]
     dropped = dropout(net, params.drop_rate, is_training)
     return target_outputs(features, labels, dropped, params, net)
 
@@ -61,14 +62,12 @@ def _lengths(ids):
     return tf.reduce_max(tf.pad(tf.cast(tf.not_equal(ids, 0), tf.int32) * positions, [[0, 0], [0, 1]]), 1)
 
 
-def _maxima(net, lengths, width, count, is_training):
-    """Returns the maximum of each filter over the windows of a text, float32 [batch, count]."""
-    size = net.shape[2]
+def _filters(width, size, count):
+    """Returns the kernel, float32 [width, size, count], and the biases, float32 [count], of filters over `width` tokens."""
     with tf.variable_scope(f'filters_{width}'):
         kernel = tf.get_variable('kernel', [width * size, count])
         bias = tf.get_variable('bias', [count], initializer=tf.zeros_initializer())
-    num_windows = tf.maximum(lengths - width + 1, 1)
-    return max_over_windows(net, num_windows, tf.reshape(kernel, [width, size, count]), bias, is_training)
+    return tf.reshape(kernel, [width, size, count]), bias
 
 
 def _check(params, text):

@@ -46,6 +46,8 @@ class StepMeans(Means):
       votes: float32 scalar: the mean of the votes, weighted like the losses, available like the mean of the loss.
     """
 
+    sends_gradients = True
+
     def __init__(self, collectives: Collectives, loss: tf.Tensor, parts: Any, cycle: int = 1):
         super().__init__(loss)
         self._collectives, self._parts, self.cycle = collectives, parts, cycle

@@ -94,8 +94,9 @@ def minimize(
       UsageError: a loss depends on none of its variables, or learning_rate_factors match none.
     """
     factors = layer_rates.variable_factors([variable for objective in objectives for variable in objective.variables], params)
-    parts = [_differentiate(objective, rate, factors, params, loss_scaling, make_optimizer) for objective in objectives]
     means = means or Means(objectives[0].loss)
+    keeps_sparse = means.sends_gradients or params.gradient_clip_norm > 0  # Norms of few rows take less time, too.
+    parts = [_differentiate(own, rate, factors, params, loss_scaling, make_optimizer, keeps_sparse) for own in objectives]
     shared = means([gradient for part in parts for gradient in part.gradients], merge_duplicates)
     parts = [part._replace(gradients=own) for part, own in _split(shared, parts)]
     for part in parts:
@@ -124,11 +125,13 @@ def _differentiate(
     params: HParams,
     loss_scaling: bool,
     make_optimizer: MakeOptimizer,
+    keeps_sparse: bool,
 ) -> _Part:
     """Returns the optimizer and the gradients of an objective.
 
     Args:
       factors: {name of a variable: factor of its learning rate}.
+      keeps_sparse: whether sparse gradients of large variables are needed before they are applied.
     """
     variables = objective.variables
     with _scope(objective):
@@ -147,9 +150,14 @@ def _differentiate(
     is_ours = make_optimizer is by_name
     may_be_dense, updates_all_rows = (is_ours and params.optimizer in names for names in (SAME_IF_DENSE, UPDATES_ALL_ROWS))
     may_be_dense |= params.gradient_accumulation_steps > 1  # Their sums are.
+
+    def is_dense(variable):
+        if updates_all_rows and not keeps_sparse:
+            return not is_remote(variable)
+        return may_be_dense and is_small(variable)
+
     gradients = tuple(
-        make_dense(gradient, variable) if may_be_dense and is_small(variable) else merge_duplicates(gradient)
-        for gradient, variable in pairs
+        make_dense(gradient, variable) if is_dense(variable) else merge_duplicates(gradient) for gradient, variable in pairs
     )
     return _Part(objective, optimizer, gradients, tuple(variable for _, variable in pairs), updates_all_rows)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.ops.sequences import max_over_windows
+from estimator_trainer.common.ops.sequences import max_over_windows, max_over_windows_of_widths
 from tests.evaluated import evaluate
 
 WIDTH, SIZE, COUNT = 2, 3, 5
@@ -54,6 +54,37 @@ def test_maxima_and_their_gradients_are_those_of_numpy_and_training_convolves_on
         np.testing.assert_allclose(array, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_filters_of_several_widths_have_the_maxima_and_the_gradients_of_each_alone():
+    arrays, widths = [SEQUENCES], (1, 2, 4)
+    for width in widths:
+        arrays += [np.float32(RANDOM.normal(size=shape)) for shape in ([width, SIZE, COUNT + width], [COUNT + width])]
+    num_windows = [np.maximum(NUM_WINDOWS - width + 2, 1) for width in widths]
+    wanted = np.float32(RANDOM.normal(size=[7, 3 * COUNT + sum(widths)]))
+    with tf.Graph().as_default(), tf.Session() as session:
+        given = [tf.constant(array) for array in arrays]
+        together = max_over_windows_of_widths(given[0], num_windows, given[1::2], given[2::2], True)
+        alone = tf.concat([max_over_windows(given[0], *own, True) for own in zip(num_windows, given[1::2], given[2::2])], 1)
+        results = [session.run([maxima, *tf.gradients(maxima * wanted, given)]) for maxima in (together, alone)]
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_places_of_maxima_in_long_sequences_are_found_in_bfloat16_too():
+    sequences = np.zeros([3, 700, 32], np.float32)
+    places = [699, 257, 516]  # Not exact in bfloat16.
+    sequences[range(3), places] = RANDOM.uniform(1, 2, [3, 32])
+    config = tf.ConfigProto()
+    config.graph_options.rewrite_options.auto_mixed_precision_onednn_bfloat16 = 1
+    with tf.Graph().as_default(), tf.Session(config=config) as session:
+        given = tf.placeholder(tf.float32, [None, None, 32])
+        kernel, weights = tf.ones([1, 32, 16]), tf.ones([16, 2])
+        maxima = max_over_windows(given, tf.fill([3], 700), kernel, tf.zeros([16]), True)
+        found = session.run(tf.gradients(tf.matmul(maxima, weights), given)[0], {given: sequences})
+    expected = np.zeros_like(sequences)
+    expected[range(3), places] = 32  # 16 filters of weight 1, and two sums of them.
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_gradients_are_the_same_bits_whatever_the_number_of_threads():
     sequences, kernel, wanted = (np.float32(RANDOM.normal(size=shape)) for shape in ([64, 30, 24], [3, 24, 40], [64, 40]))
     results = []
@@ -86,5 +117,6 @@ def test_nothing_found_has_no_gradients_and_nan_shows():
         one_is_nan = SEQUENCES[:2, :5].copy()
         one_is_nan[0, 3, 0] = np.nan
         assert np.isnan(session.run(maxima, {sequences: one_is_nan})).all(1).tolist() == [True, False]
-        of_nan = tf.gradients(maxima * np.nan, bias)
-        assert np.isnan(session.run(of_nan, {sequences: one_is_nan})).all()
+        of_nan = tf.gradients(maxima * np.nan, [bias, sequences])
+        of_bias, of_sequences = session.run(of_nan, {sequences: one_is_nan[::-1]})  # The last one, too.
+        assert np.isnan(of_bias).all() and np.isnan(of_sequences[1]).any()

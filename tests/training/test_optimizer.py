@@ -139,13 +139,13 @@ def test_the_norm_counts_a_row_that_is_used_twice_once(session, name):
     assert tf.Summary.FromString(session.run(tf.summary.merge_all())).value[0].simple_value == 5  # Of 1 + 2 and 4.
 
 
-def train_rows(name, count, device=None):
+def train_rows(name, count, device=None, **changes):
     """Returns the first three of `count` weights after steps whose losses are linear in some of them, and the types of ops."""
     with tf.Graph().as_default() as graph, tf.Session() as session:
         with tf.device(device):
             rows = tf.get_variable('rows', [count, 1], initializer=tf.ones_initializer())
         ids = tf.placeholder(tf.int32, [None])
-        train = make_step(tf.reduce_sum(tf.gather(rows, ids)), optimizer=name)
+        train = make_step(tf.reduce_sum(tf.gather(rows, ids)), optimizer=name, **changes)
         ops = {op.type for op in graph.get_operations()}
         if device:
             return None, ops
@@ -161,11 +161,15 @@ def test_embeddings_are_trained_alike_whatever_their_size(name):
     np.testing.assert_allclose(small, large, rtol=1e-6)
     assert small[0] < 1 and small[1] < 1 and small[2] == 1
     # Only sparse gradients need this op, as those for parameter servers are at any size.
-    assert ['Unique' in ops for ops in (small_ops, most_ops, large_ops)] == [False, False, True]
+    updates_all_rows = name.startswith('adam')
+    assert ['Unique' in ops for ops in (small_ops, most_ops, large_ops)] == [False, False, not updates_all_rows]
     remote_ops = train_rows(name, 3, '/job:ps/task:0')[1]
     assert 'Unique' in remote_ops
-    if name.startswith('adam'):  # Which updates all rows, by one op or by many.
-        assert ['ResourceApplyAdam' in ops for ops in (large_ops, remote_ops)] == [True, False]
+    if updates_all_rows:  # By one op or by many.
+        clipped, clipped_ops = train_rows(name, 2**18 + 1, gradient_clip_norm=1e9)
+        np.testing.assert_allclose(clipped, large, rtol=1e-6)
+        assert 'Unique' in clipped_ops
+        assert ['ResourceApplyAdam' in ops for ops in (large_ops, clipped_ops, remote_ops)] == [True, True, False]
 
 
 @pytest.mark.parametrize('name', ['momentum', 'rmsprop'])
