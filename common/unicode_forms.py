@@ -1,4 +1,4 @@
-"""Names in either form of Unicode, with composed accents (NFC) or with accents apart (NFD): they look alike."""
+"""Names and texts in either form of Unicode, with composed accents (NFC) or with accents apart (NFD): they look alike."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
@@ -21,6 +21,6 @@ def under_names_of(values: Mapping[Any, _T], known: Collection[str]) -> Mapping[
     return {forms.get(name, name): value for name, value in values.items()} if forms else values
 
 
-def composed(name: str) -> str:
-    """Returns a name in NFC, with composed accents."""
-    return name if name.isascii() else unicodedata.normalize('NFC', name)
+def composed(text: str) -> str:
+    """Returns a text in NFC, with composed accents."""
+    return text if text.isascii() else unicodedata.normalize('NFC', text)

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 import contextlib
 import gzip
 from typing import IO, NamedTuple
-import unicodedata
 import zlib
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import unicode_forms
 from estimator_trainer.common.errors import UsageError, printable, show
 from estimator_trainer.common.files import check_readable, explain, sha256_of
 
@@ -64,8 +64,7 @@ def read(path: str, vocabulary: Sequence[str]) -> WordVectors:
     with _opened(path) as file:
         for number, raw, numbers in _lines(path, file):
             size = size or len(numbers.split(b' '))
-            word = raw.decode(errors='replace')
-            word = word if word.isascii() else unicodedata.normalize('NFC', word)
+            word = unicode_forms.composed(raw.decode(errors='replace'))
             place = exact.get(word, -1)
             if place in lines:
                 repeated.append(f'line {number}: {show(word)} is in line {lines[place]} already')

@@ -39,7 +39,6 @@ from estimator_trainer.common.own_data.texts import tokens
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
-PREDICT = tf.estimator.ModeKeys.PREDICT
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in SUFFIXES)
 PARSED_ONCE = True
 OWN_FOLDS = True
@@ -130,9 +129,7 @@ def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict
 
     Each is present if such columns exist; see `parser.parse`. In PREDICT there are no labels.
     """
-    stored = encoded_features(params.metadata)
-    serialized = parser.checked(params, serialized, stored) if mode == PREDICT else serialized
-    return parser.parse(mode, params, serialized, stored)
+    return parser.parse(mode, params, serialized, encoded_features(params.metadata), are_rows=True)
 
 
 def by_column(params: HParams, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:

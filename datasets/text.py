@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 import functools
 import itertools
 from typing import Any
-import unicodedata
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import unicode_forms
 from estimator_trainer.common.errors import RunError, UsageError, check_range, show
 from estimator_trainer.common.own_data import folds
 from estimator_trainer.common.own_data.conversions import convert_once, read_metadata, read_summary
@@ -31,7 +31,6 @@ from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_cla
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
-PREDICT = tf.estimator.ModeKeys.PREDICT
 INPUT_PATTERNS = ('*.txt', '*.tsv')
 OWN_FOLDS = True
 LACKS = ('image',)
@@ -90,8 +89,7 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
 
     Of a batch, they are {'text': int32 [batch, longest]}, padded with 0, and {'label': int32 [batch]}.
     """
-    serialized = parser.checked(params, serialized, _FEATURES) if mode == PREDICT else serialized
-    return parser.parse(mode, params, serialized, _FEATURES)
+    return parser.parse(mode, params, serialized, _FEATURES, are_rows=True)
 
 
 parse_batch = parse
@@ -118,7 +116,7 @@ def input_parts(params: HParams) -> dict[str, list[dict[str, Any]]]:
 
 def cell_readers(params: HParams) -> dict[str, Callable[[str], str]]:
     """Returns {'text': function that makes a text of a program what it is in a file}: bytes and unknown words depend on it."""
-    return {'text': lambda text: unicodedata.normalize('NFC', text).strip()}
+    return {'text': lambda text: unicode_forms.composed(text).strip()}
 
 
 def by_column(params: HParams, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

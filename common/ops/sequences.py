@@ -78,7 +78,7 @@ def _activations(sequences, kernel, bias, num_windows):
 
 
 def _first(windows, maxima):
-    """Returns the first windows that have the maxima, int64 [batch, count], in less time than tf.argmax; the last one if NaN."""
+    """Returns the first windows that have the maxima, int64 [batch, count], sooner than tf.argmax; the last one for NaN."""
     ranks = tf.range(tf.shape(windows)[1], 0, -1)[:, None]
     is_found = tf.equal(windows, tf.expand_dims(maxima, 1))
     found = tf.reduce_max(tf.cast(is_found, tf.int32) * ranks, 1)

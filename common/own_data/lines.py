@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 import dataclasses
 import itertools
 from typing import Any
-import unicodedata
 
+from estimator_trainer.common import unicode_forms
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.formats.containers import open_text, reading
 
@@ -55,7 +55,7 @@ def composed(path: str, is_row: Callable[[str], Any] = lambda line: True) -> Ite
         if wrong:
             yield Row(position, RunError(f'{path}: line {position.line}: {wrong}'))
         else:
-            yield Row(position, (line if line.isascii() else unicodedata.normalize('NFC', line)).rstrip('\r\n'))
+            yield Row(position, unicode_forms.composed(line).rstrip('\r\n'))
 
 
 def in_blocks(values: Iterable[Any]) -> Iterator[list[Any]]:

@@ -3,6 +3,8 @@
 import re
 import unicodedata
 
+from estimator_trainer.common import unicode_forms
+
 # Those of pandas.read_csv, and ?, as the UCI repository writes it.
 MISSING = frozenset(
     ['', '#N/A', '#N/A N/A', '#NA', '-1.#IND', '-1.#QNAN', '-NaN', '-nan', '1.#IND', '1.#QNAN', '<NA>', 'N/A', 'NA', 'NULL']
@@ -14,7 +16,7 @@ _BOOLEANS = {spelling: text for text in ('true', 'false') for spelling in (text,
 
 def display(text: str) -> str:
     """Returns a value as it is shown: in NFC, with composed accents; an integer without a float's decimals, no -0."""
-    text = text if text.isascii() else unicodedata.normalize('NFC', text)
+    text = unicode_forms.composed(text)
     whole = WHOLE.fullmatch(text)
     shown = whole[1] if whole else text
     return '0' if shown == '-0' else shown

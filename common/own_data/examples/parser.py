@@ -37,15 +37,23 @@ MISSING: dict[tf.DType, Any] = {tf.string: '', tf.float32: float('nan'), tf.int6
 
 @plain
 def parse(
-    mode: str, params: HParams, serialized: tf.Tensor, stored: Sequence[Feature] | None = None
+    mode: str,
+    params: HParams,
+    serialized: tf.Tensor,
+    stored: Sequence[Feature] | None = None,
+    are_rows: bool = False,
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns features and labels; no labels in PREDICT.
+
+    In PREDICT, what no file of rows can have raises InvalidArgumentError when the graph runs: an infinite number, or a text in
+    another form than NFC if tokens are bytes.
 
     Args:
       mode: a tf.estimator.ModeKeys.
       params: hyper-parameters, among them the metadata.
       serialized: string scalar; or [batch], if there is no image, and no id that is a number.
       stored: the features in the examples; by default those of the metadata.
+      are_rows: whether training read the examples from rows of a file.
 
     Returns:
       features: 'image', float32 [size, size, channels] in [0, 1]; 'numeric', float32 [..., n], all numbers in the order of the
@@ -59,24 +67,11 @@ def parse(
     parse_example = tf.io.parse_example if serialized.shape.rank else tf.io.parse_single_example
     spec = parsing_spec(stored, mode)
     example = parse_example(serialized, spec) if spec else {}
+    if are_rows and mode == PREDICT:
+        with tf.control_dependencies(_checks(example, params, stored)):
+            example = {name: tf.identity(value) for name, value in example.items()}
     features = _features(example, params, stored)
     return (features, None) if mode == PREDICT else (features, _labels(example, params.metadata, stored))
-
-
-@plain
-def checked(params: HParams, serialized: tf.Tensor, stored: Sequence[Feature]) -> tf.Tensor:
-    """Returns serialized examples, string [...], of rows of files that have no infinite numbers, and texts in NFC.
-
-    An infinite number, or a text in another form if tokens are bytes, raises InvalidArgumentError when the graph runs.
-    """
-    numbers, texts = of_kind(stored, NUMERIC), of_kind(stored, TEXT) if params.tokens == tokens.BYTES else []
-    if not numbers and not texts:
-        return serialized
-    example = tf.io.parse_example(tf.reshape(serialized, [-1]), parsing_spec([*numbers, *texts]))
-    checks = [composed.check(example[feature['name']]) for feature in texts]
-    checks += [_check_finite(example, numbers)] if numbers else []
-    with tf.control_dependencies(checks):
-        return tf.identity(serialized)
 
 
 @plain
@@ -105,11 +100,18 @@ def from_raw(params: HParams, raw: Mapping[str, tf.Tensor], stored: Sequence[Fea
     return found
 
 
+def _checks(example, params, stored):
+    """Returns the ops that fail if a parsed example, or a batch of them, is none of the rows of a file; see `parse`."""
+    numbers, texts = of_kind(stored, NUMERIC), of_kind(stored, TEXT) if params.tokens == tokens.BYTES else []
+    checks = [composed.check(tf.reshape(example[feature['name']], [-1])) for feature in texts]
+    return [*checks, _check_finite(example, numbers)] if numbers else checks
+
+
 def _check_finite(example, features):
-    """Returns the op that fails if one of these features, [batch, values], is infinite: in files that is no number, either."""
+    """Returns the op that fails if one of these features, [..., values], is infinite: in files that is no number, either."""
     names = [feature['name'] for feature in features for _ in range(feature.get('values', 1))]
     values = tf.concat([example[feature['name']] for feature in features], -1)
-    are_infinite = tf.reduce_any(tf.math.is_inf(values), 0)
+    are_infinite = tf.reduce_any(tf.math.is_inf(tf.reshape(values, [-1, len(names)])), 0)
     text = 'infinite, where NaN is missing, are the inputs'
     return tf.debugging.Assert(~tf.reduce_any(are_infinite), [text, tf.boolean_mask(names, are_infinite)], summarize=10)
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
 from typing import Any
-import unicodedata
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from estimator_trainer.common import unicode_forms
 from estimator_trainer.common.errors import RunError, UsageError, show
 from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.own_data.description import Feature, facts_of_target
@@ -148,7 +148,7 @@ def as_read(cell: str, kind: str) -> str:
     """Returns a cell of a column of texts in one spelling: a category as `values.display` does, a free text in NFC."""
     if kind == CATEGORICAL:
         return display(cell)
-    return cell if kind != TEXT or cell.isascii() else unicodedata.normalize('NFC', cell)
+    return unicode_forms.composed(cell) if kind == TEXT else cell
 
 
 def _is_number(column, facts):
