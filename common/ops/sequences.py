@@ -1,6 +1,7 @@
 """Convolutions over sequences."""
 
 from collections.abc import Sequence
+import itertools
 
 import tensorflow.compat.v1 as tf
 
@@ -94,19 +95,14 @@ def _gradients(gradient, maxima, firsts, sequences, kernels):
     """
     batch, length = tf.unstack(tf.shape(sequences, out_type=tf.int64)[:2])
     shapes = [kernel.shape.as_list() for kernel in kernels]
-    counts = [count for _, _, count in shapes]
+    widths, counts = [width for width, _, _ in shapes], [count for _, _, count in shapes]
+    sizes = [width * count for width, count in zip(widths, counts)]
     of_filters = tf.transpose(tf.where_v2(maxima <= 0, 0.0, gradient))  # [sum of counts, batch]; of NaN, too.
-    columns, values = [], []
-    for first, own, (width, _, _) in zip(firsts, tf.split(of_filters, counts), shapes):
-        starts = tf.transpose(first) + tf.range(batch) * length
-        # [width, count, batch], ascending in the last.
-        columns.append(tf.reshape(starts + tf.range(width, dtype=tf.int64)[:, None, None], [-1]))
-        values.append(tf.tile(tf.reshape(own, [-1]), [width]))
-    sizes = [width * count for width, _, count in shapes]
-    rows = tf.broadcast_to(tf.range(sum(sizes), dtype=tf.int64)[:, None], [sum(sizes), batch])
+    entries = [_entries(*own, length) for own in zip(tf.split(of_filters, counts), firsts, widths)]
+    rows = [own + start for (own, _, _), start in zip(entries, itertools.accumulate(sizes, initial=0))]
     sparse = tf.raw_ops.SparseTensorToCSRSparseMatrix(
-        indices=_pairs(tf.reshape(rows, [-1]), tf.concat(columns, 0)),
-        values=tf.concat(values, 0),
+        indices=_pairs(tf.concat(rows, 0), tf.concat([columns for _, columns, _ in entries], 0)),
+        values=tf.concat([values for _, _, values in entries], 0),
         dense_shape=tf.stack([sum(sizes), batch * length]),
     )
     # Not transpose_a, whose sums depend on the number of threads.
@@ -120,6 +116,21 @@ def _gradients(gradient, maxima, firsts, sequences, kernels):
         *[tf.transpose(tf.reshape(own, [width, count, size]), [0, 2, 1]) for own, (width, _, count) in zip(of_kernels, shapes)],
         *tf.split(tf.reduce_sum(of_filters, 1), counts),
     )
+
+
+def _entries(of_filters, first, width, length):
+    """Returns the rows and columns, int64 [n], and the values, float32 [n], of a kernel's part of the sparse matrix, in order.
+
+    Args:
+      of_filters: float32 [count, batch]; what dropout or ReLU has zeroed, often most of it, is left out.
+      first: int64 [batch, count], the windows of the maxima.
+    """
+    places = tf.where_v2(tf.not_equal(of_filters, 0))
+    filters, examples = tf.unstack(places, axis=1)
+    starts = tf.gather_nd(tf.transpose(first), places) + examples * length
+    offsets = tf.range(width, dtype=tf.int64)[:, None]
+    rows, columns = filters + offsets * int(of_filters.shape[0]), starts + offsets
+    return tf.reshape(rows, [-1]), tf.reshape(columns, [-1]), tf.tile(tf.gather_nd(of_filters, places), [width])
 
 
 def _pairs(first, second):
