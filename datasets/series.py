@@ -111,6 +111,7 @@ def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], b
     columns, found, step = _known(table, params)
     windowing.check_lengths(path, found, params)
     windows = windowing.all_windows(found, params, params.metadata['season_length'])
+    _warn_of_season(path, windows, windows.season)
     for number in range(len(windows)):
         (group, _), window = windows.place(number), windows[number]
         wrong = windowing.lost_in_float32(window['past'][:, 0], params.metadata['least_scale'])
@@ -244,18 +245,17 @@ def _converted(params: HParams) -> tuple[dict[str, Any], str, dict[str, Windows]
         tf.logging.warning(text, path, ', '.join(constant))
     splits = windowing.split_windows(windowing.all_windows(found, params, season), cut)
     facts = windowing.describe(path, columns, splits, step, cut, season)
-    _warn_of_season(path, splits, season)
+    _warn_of_season(path, splits.get('eval', splits['train']), season)
     _warn_of_new(path, splits)
     return facts, windowing.summarize(path, facts, splits, cut, [*ignored, *constant], params.season), splits
 
 
-def _warn_of_season(path: str, splits: dict[str, Windows], season: int) -> None:
+def _warn_of_season(path: str, evaluated: Windows, season: int) -> None:
     """Warns of windows of the evaluation that begin before a whole season is known."""
-    last = splits.get('eval', splits['train'])
-    count = int((last.lasts + 1 < season).sum())
+    count = int((evaluated.lasts + 1 < season).sum())
     if count:
         text = '%s: %d of %d windows have less than a season of %d rows before them: there, the last value is that baseline.'
-        tf.logging.warning(text, path, count, len(last), season)
+        tf.logging.warning(text, path, count, len(evaluated), season)
 
 
 def _warn_of_new(path: str, splits: dict[str, Windows]) -> None:

@@ -365,11 +365,12 @@ def test_numbers_of_programs_are_read_as_such_whatever_the_file_for_training_has
     assert series.take_rows(found.params, texts)[0]['y'].tolist() == [[1234, 2.5, 3]]
 
 
-def test_all_windows_of_a_file_with_labels_are_evaluated(prepared, tmp_path):
+def test_all_windows_of_a_file_with_labels_are_evaluated(prepared, tmp_path, caplog):
     found = prepared(table(DATES, VALUES))
     (tmp_path / 'new.csv').write_text(table(DATES[:9], VALUES))
     (features, labels), errors = found.read_labeled(tmp_path / 'new.csv')
     assert not errors and labels['label'].tolist() == [VALUES[i : i + 2] for i in range(3, 8)]
+    assert 'new.csv: 4 of 5 windows have less than a season of 7 rows before them' in caplog.text
     (tmp_path / 'new.csv').write_text(table(DATES[:4], VALUES))
     with pytest.raises(RunError, match='no series has 5 rows'):
         found.read_labeled(tmp_path / 'new.csv')

@@ -55,6 +55,7 @@ def test_forecasts_of_times_with_offsets_are_marked_as_utc(prepared, tmp_path):
         assert fields['time'].tolist() == [following]
         for name, value in prepare_raw(series, found.params, {name: arrays[name] for name in ('t', 'y')}).items():
             np.testing.assert_allclose(value, features[name], rtol=1e-6)
+    assert prepared([time.isoformat()[:-3] for time in times]).metadata['step'] == found.metadata['step']  # +01, +02.
     dates = prepared([f'{day}T00:00:00Z' for day in DAYS])
     assert series.take_rows(dates.params, [{'t': f'{day}', 'y': 1} for day in DAYS[:3]])[1]['time'][0][0] == '2024-01-04'
 

@@ -18,7 +18,7 @@ MONTH_ORDER, INTEGER = 'ym', 'integer'  # Orders besides those of dates: 2024-12
 TIME, WORKDAY, MONTH = 'time', 'workday', 'month'
 HARMONICS = 3
 _YEAR_MONTH = re.compile(r'\d{4}-(0[1-9]|1[0-2])')
-_ZONE = r':\d\d.*(Z|UTC|[+-]\d\d:?\d\d)$'  # At the end of times, as `dates` reads them.
+_ZONE = r':\d\d.*(Z|UTC|[+-]\d\d(:?\d\d)?)$'  # At the end of times, as `dates` reads them.
 _CYCLES = {'year': 2, **dict.fromkeys(('week', 'day'), 1)}  # Repetitions in the training data from which one is learned.
 _UNITS = (('day', DAY), ('hour', HOUR), ('minute', 60_000), ('second', 1000), ('millisecond', 1))
 _DAYS = {WORKDAY: 1, MONTH: 30}
@@ -162,7 +162,7 @@ def find_step(groups: Sequence[np.ndarray], order: str) -> Step | None:
     has_clock = bool((times % DAY).any())
     months, day, length = _months(times)
     last = 31 if (day == length).all() else int(day.max())
-    is_same_clock = (times % DAY == times[0] % DAY).all()
+    is_same_clock = all((group % DAY == group[0] % DAY).all() for group in groups)
     if sizes[0] >= 28 * DAY and is_same_clock and (day == np.minimum(last, length)).all():
         found = np.concatenate([np.diff(_months(group)[0]) for group in groups])
         return Step(MONTH, int(np.bincount(found).argmax()), last, order, has_clock)
