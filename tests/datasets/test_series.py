@@ -128,6 +128,11 @@ def test_the_baselines_of_generated_sales_are_those_of_the_formula(tmp_path, pre
             {},
             'a time is missing: add a row for each, as with 0 where nothing was sold',
         ),
+        (
+            table(DATES * 2, VALUES * 2, ['a'] * 80, names=('date', 'y', 'g')),
+            {'group': 'g'},
+            'g a: two values for 2024-01-01: remove one, or write into column g all that tells them apart, as a store and',
+        ),
         (table([f'2024-01-01 {i}:{i * i % 60:02}' for i in range(20)], VALUES), {}, 'the times have no common interval: only'),
         (
             table([*DATES[:9], 'soon', *DATES[9:]], [*VALUES, 1]),

@@ -161,6 +161,14 @@ def test_a_wrong_time_of_a_file_to_forecast_from_is_shown_beside_the_right_form(
         [*series.read_input(str(tmp_path / 'new.csv'), found.params)]
 
 
+def test_a_target_that_is_too_large_for_float32_is_not_called_missing(prepared, tmp_path):
+    found = prepared(DAYS)
+    for cell, message in (('1e40', 'correct it, or remove the row'), ('', 'a target must not be missing: write it')):
+        (tmp_path / 'new.csv').write_text(table(DAYS) + f'2024-02-10,{cell}\n')
+        with pytest.raises(RunError, match=f"line 42: column y: '{cell}' is no number: {message}"):
+            [*series.read_input(str(tmp_path / 'new.csv'), found.params)]
+
+
 def test_inputs_that_never_change_before_the_evaluation_are_ignored(prepared, caplog):
     """The last 8 of 40 days are evaluated."""
     late, switched = [''] * 32 + [20 + i for i in range(8)], [0] * 32 + [500] * 8

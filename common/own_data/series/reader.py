@@ -258,7 +258,7 @@ def _numbers(table, column, cells, lines, missing):
     values[are_missing] = np.nan
     if column['kind'] == TARGET:
         cure = 'a target must not be missing: write it, or remove rows that are yet to come'
-        _refuse(table, column, cells, lines, np.isnan(values), f'is no number: {cure}')
+        _refuse(table, column, cells, lines, are_missing, f'is no number: {cure}')
     _refuse(table, column, cells, lines, np.isnan(values) & ~are_missing, f'is no number: {_CORRECT}')
     return values
 
@@ -279,12 +279,12 @@ def _check_distinct(table, columns, found):
         same = np.flatnonzero(np.diff(series.times) == 0)
         if len(same):
             first, second = series.lines[same[0] : same[0] + 2]
-            cure = (
-                'remove one' if groups else 'remove one, or name the column that tells them apart with --hparams=group=COLUMN'
-            )
+            cure = 'name the column that tells them apart with --hparams=group=COLUMN'
+            if groups:
+                cure = f'write into column {groups[0]["name"]} all that tells them apart, as a store and a product'
             raise RunError(
                 f'{table.path}: {table.unit}s {first} and {second}: {label(columns, group)}two values for '
-                f'{_text(time, series.times[same[0]])}: {cure}{_if_clocks_changed(time, series.times[same[0]])}'
+                f'{_text(time, series.times[same[0]])}: remove one, or {cure}{_if_clocks_changed(time, series.times[same[0]])}'
             )
 
 

@@ -262,7 +262,10 @@ def summarize(
         'inputs': ', '.join(inputs),
         'ignored': ', '.join(ignored),
         'season': f'{season} rows, {how}' if season > 1 else 'none: season= gives its number of rows',
-        **{split: f'{len(windows):,} windows{_where(split, step, cut)}' for split, windows in splits.items()},
+        **{
+            split: f'{len(windows):,} window{"s" if len(windows) > 1 else ""}{_where(split, step, cut)}'
+            for split, windows in splits.items()
+        },
     }
     head = f'{path}: {len(series):,} series{groups}, from {first} to {last}'
     return '\n'.join([head, *(f'{name:<9} {text}' for name, text in rows.items() if text)]) + '\n'
