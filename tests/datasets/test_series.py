@@ -285,7 +285,7 @@ def test_the_next_times_of_each_group_are_forecast_from_files_and_rows(prepared,
     ):
         with pytest.raises(RunError, match=f'^{message}$'):
             series.take_rows(found.params, given)
-    with pytest.raises(UsageError, match='the rows: has no column y, which a forecast requires'):
+    with pytest.raises(UsageError, match='the rows: has no column y, which a forecast requires; it has: date, g'):
         series.take_rows(found.params, frame.select(['date', 'g']))
 
 

@@ -116,6 +116,10 @@ def test_days_and_months_with_offsets_that_change_are_to_be_written_as_dates(pre
     'times, message',
     [
         ([202401 + i for i in range(52)], '202401 seems to be a week: write it as its first day, 2024-12-30'),
+        (
+            [20241 + i % 4 + 10 * (i // 4) for i in range(40)],
+            '20241 seems to be a quarter: write it as its first day, 2024-10-01',
+        ),
         ([2024001 + i for i in range(366)], '2024001 seems to be a day of a year: write it as 2024-12-31'),
         ([f'{day:%Y%m%d}{hour:02}' for day in DAYS[:2] for hour in range(24)], '2024010100 seems to be a time: write it as'),
         ([f'{DAYS[0]:%Y%m%d}{i // 60:02}{i % 60:02}' for i in range(90)], '202401010000 seems to be a time: write it as'),
@@ -126,7 +130,7 @@ def test_days_and_months_with_offsets_that_change_are_to_be_written_as_dates(pre
         ([1704067200 * 10**9 + i for i in range(9)], "'1704067200000000000' is no time: .* other times are integers, below"),
     ],
 )
-def test_weeks_days_and_times_without_hyphens_are_refused(prepared, times, message):
+def test_quarters_weeks_days_and_times_without_hyphens_are_refused(prepared, times, message):
     with pytest.raises(RunError, match=message):
         prepared(times)
 

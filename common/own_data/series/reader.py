@@ -42,6 +42,7 @@ _YEAR, _MONTH = r'(?:19|20|21)\d\d', r'(?:0[1-9]|1[0-2])'
 _COMPACT = [
     (what, written, re.compile(_YEAR + rest))
     for what, written, rest in (
+        ('a quarter', 'its first day, 2024-10-01', '[1-4]'),
         ('a month', '2024-12', _MONTH),
         ('a week', 'its first day, 2024-12-30', r'(?:0[1-9]|[1-4]\d|5[0-3])'),
         ('a day of a year', '2024-12-31', r'(?:00[1-9]|0[1-9]\d|[12]\d\d|3[0-5]\d|36[0-6])'),
@@ -199,7 +200,8 @@ def read(table: Table, columns: Sequence[Feature], missing: Sequence[str] = ()) 
         file and the line.
     """
     if lacking := [column['name'] for column in columns if column['name'] not in table.header]:
-        raise UsageError(f'{table.path}: has no column {", ".join(lacking)}, which a forecast requires')
+        has = listed([*filter(None, table.header)], 20)
+        raise UsageError(f'{table.path}: has no column {", ".join(lacking)}, which a forecast requires; it has: {has}')
     parts = [*_parts(table, columns, missing_values(missing))]
     if not parts:
         raise RunError(f'{table.path}: has no rows')
