@@ -62,8 +62,8 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
 
     Returns:
       task: forecast, and its 'horizon'.
-      columns: a list of {'name', 'kind'}, of the kinds time, which has its 'order', group, target, and numeric, which has
-        'mean' and 'std'; the last two may have a 'style'.
+      columns: a list of {'name', 'kind'}, of the kinds time, which has its 'order' and, of dates, 'has_zone'; group; target;
+        and numeric, which has 'mean' and 'std'; the last two may have a 'style'.
       step: the interval, the fields of `timeline.Step`.
       season_length: the number of rows of a season.
       cycles: those of the calendar that are learned, {'period', in days, 'harmonics'}.
@@ -111,6 +111,7 @@ def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], b
     columns, found, step = _known(table, params)
     windowing.check_lengths(path, found, params)
     windows = windowing.all_windows(found, params, params.metadata['season_length'])
+    _warn_of_season(path, windows, windows.season)
     for number in range(len(windows)):
         (group, _), window = windows.place(number), windows[number]
         wrong = windowing.lost_in_float32(window['past'][:, 0], params.metadata['least_scale'])
@@ -234,23 +235,27 @@ def _converted(params: HParams) -> tuple[dict[str, Any], str, dict[str, Windows]
     if step is None:
         cure = f'is group={params.group} the column that tells series apart?' if params.group else 'add rows'
         raise RunError(f'{path}: no series has two times: {cure}')
+    step = step._replace(has_zone=columns[0].get('has_zone', False))
     reader.check_regular(table, columns, found, step)
     windowing.check_target(path, columns, windowing.check_lengths(path, found, params), params.window)
     cut, season = windowing.find_cut(found, params), params.season or step.season()
+    columns, found, constant = windowing.without_constants(columns, found, cut)
+    if constant:
+        text = '%s: the columns %s are ignored: in training, they never change or are missing.'
+        tf.logging.warning(text, path, ', '.join(constant))
     splits = windowing.split_windows(windowing.all_windows(found, params, season), cut)
     facts = windowing.describe(path, columns, splits, step, cut, season)
-    _warn_of_season(path, splits, season)
+    _warn_of_season(path, splits.get('eval', splits['train']), season)
     _warn_of_new(path, splits)
-    return facts, windowing.summarize(path, facts, splits, cut, ignored, params.season), splits
+    return facts, windowing.summarize(path, facts, splits, cut, [*ignored, *constant], params.season), splits
 
 
-def _warn_of_season(path: str, splits: dict[str, Windows], season: int) -> None:
+def _warn_of_season(path: str, evaluated: Windows, season: int) -> None:
     """Warns of windows of the evaluation that begin before a whole season is known."""
-    last = splits.get('eval', splits['train'])
-    count = int((last.lasts + 1 < season).sum())
+    count = int((evaluated.lasts + 1 < season).sum())
     if count:
         text = '%s: %d of %d windows have less than a season of %d rows before them: there, the last value is that baseline.'
-        tf.logging.warning(text, path, count, len(last), season)
+        tf.logging.warning(text, path, count, len(evaluated), season)
 
 
 def _warn_of_new(path: str, splits: dict[str, Windows]) -> None:

@@ -312,6 +312,11 @@ def test_dates_are_read_alike_in_files_and_graphs_with_years_of_two_digits_as_po
         '\u20031/2/2024 3:00\u202fPM\xa0': (2024, 2, 1),
         **dict.fromkeys(['2024-03-04', '2024/03/04', '2024.03.04', '04-03-2024', '04/03/2024', '04.03.2024'], (2024, 3, 4)),
         **dict.fromkeys(['2024-03/04', '2024/03.04', '2024.03-04', '04-03/2024', '04/03.2024', '04.03/24', '4-3/24'], None),
+        **dict.fromkeys(
+            ['4/3/2024 02:00+02', '2024-03-03 22:00:00.0-02', '4.3.2024 1:30 +01:30', '4.3.24 0:00Z'], (2024, 3, 4)
+        ),
+        '2024-03-04 02:00+2': None,
+        '2024-03-04 02:00+02:': None,
     }
     expected = [np.nan if day is None else (datetime.date(*day) - datetime.date(1970, 1, 1)).days for day in days.values()]
     expected[2] += 0.5

@@ -128,6 +128,11 @@ def test_the_baselines_of_generated_sales_are_those_of_the_formula(tmp_path, pre
             {},
             'a time is missing: add a row for each, as with 0 where nothing was sold',
         ),
+        (
+            table(DATES * 2, VALUES * 2, ['a'] * 80, names=('date', 'y', 'g')),
+            {'group': 'g'},
+            'g a: two values for 2024-01-01: remove one, or write into column g all that tells them apart, as a store and',
+        ),
         (table([f'2024-01-01 {i}:{i * i % 60:02}' for i in range(20)], VALUES), {}, 'the times have no common interval: only'),
         (
             table([*DATES[:9], 'soon', *DATES[9:]], [*VALUES, 1]),
@@ -280,7 +285,7 @@ def test_the_next_times_of_each_group_are_forecast_from_files_and_rows(prepared,
     ):
         with pytest.raises(RunError, match=f'^{message}$'):
             series.take_rows(found.params, given)
-    with pytest.raises(UsageError, match='the rows: has no column y, which a forecast requires'):
+    with pytest.raises(UsageError, match='the rows: has no column y, which a forecast requires; it has: date, g'):
         series.take_rows(found.params, frame.select(['date', 'g']))
 
 
@@ -365,11 +370,12 @@ def test_numbers_of_programs_are_read_as_such_whatever_the_file_for_training_has
     assert series.take_rows(found.params, texts)[0]['y'].tolist() == [[1234, 2.5, 3]]
 
 
-def test_all_windows_of_a_file_with_labels_are_evaluated(prepared, tmp_path):
+def test_all_windows_of_a_file_with_labels_are_evaluated(prepared, tmp_path, caplog):
     found = prepared(table(DATES, VALUES))
     (tmp_path / 'new.csv').write_text(table(DATES[:9], VALUES))
     (features, labels), errors = found.read_labeled(tmp_path / 'new.csv')
     assert not errors and labels['label'].tolist() == [VALUES[i : i + 2] for i in range(3, 8)]
+    assert 'new.csv: 4 of 5 windows have less than a season of 7 rows before them' in caplog.text
     (tmp_path / 'new.csv').write_text(table(DATES[:4], VALUES))
     with pytest.raises(RunError, match='no series has 5 rows'):
         found.read_labeled(tmp_path / 'new.csv')

@@ -59,6 +59,14 @@ def test_the_interval_and_the_next_times_are_those_of_a_calendar(texts, order, d
         assert step.between(np.delete(found, 3)).tolist() == [1, 1, 2, *[1] * (len(found) - 5)]
 
 
+def test_each_series_of_working_days_or_months_has_a_time_of_the_day():
+    for dates, unit in ((WORKDAYS, timeline.WORKDAY), ([f'{month}-01' for month in MONTHS], timeline.MONTH)):
+        groups = [times([f'{date} {clock}' for date in dates]) for clock in ('16:00', '17:30')]
+        step = timeline.find_step(groups, 'ymd')
+        assert step.unit == unit and [(step.between(group) == 1).all() for group in groups] == [True, True]
+    assert step.texts([step.after(int(group[-1]), 1)[0] for group in groups]) == ['2025-01-01T16:00:00', '2025-01-01T17:30:00']
+
+
 def test_what_does_not_fit_the_interval_is_no_whole_number_of_steps():
     off = timeline.find_step([times(hours(30))], 'ymd').between(np.array([0, HOUR + 1, 2 * HOUR]))
     assert not (off == np.round(off)).any()

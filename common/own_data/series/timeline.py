@@ -8,16 +8,19 @@ import re
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.compute
 
 from estimator_trainer.common.own_data.tables import cells, dates
 
 DAY = 86_400_000
+HOUR = DAY // 24
 MONTH_ORDER, INTEGER = 'ym', 'integer'  # Orders besides those of dates: 2024-12, and numbers of steps, years or the like.
 TIME, WORKDAY, MONTH = 'time', 'workday', 'month'
 HARMONICS = 3
 _YEAR_MONTH = re.compile(r'\d{4}-(0[1-9]|1[0-2])')
+_ZONE = r':\d\d.*(Z|UTC|[+-]\d\d(:?\d\d)?)$'  # At the end of times, as `dates` reads them.
 _CYCLES = {'year': 2, **dict.fromkeys(('week', 'day'), 1)}  # Repetitions in the training data from which one is learned.
-_UNITS = (('day', DAY), ('hour', 3_600_000), ('minute', 60_000), ('second', 1000), ('millisecond', 1))
+_UNITS = (('day', DAY), ('hour', HOUR), ('minute', 60_000), ('second', 1000), ('millisecond', 1))
 _DAYS = {WORKDAY: 1, MONTH: 30}
 
 
@@ -30,6 +33,7 @@ class Step(NamedTuple):
       day: of a month, from 1 on; in a shorter month, its last one.
       order: one of dates.ORDERS, MONTH_ORDER or INTEGER.
       has_clock: whether times are written with the time of the day.
+      has_zone: whether they were read with offsets, and so are known to be UTC.
     """
 
     unit: str
@@ -37,6 +41,7 @@ class Step(NamedTuple):
     day: int = 1
     order: str = dates.YMD
     has_clock: bool = False
+    has_zone: bool = False
 
     def between(self, times: np.ndarray) -> np.ndarray:
         """Returns the steps from each of ascending times [n] to the next, float64 [n - 1]: whole numbers, unless irregular."""
@@ -74,7 +79,8 @@ class Step(NamedTuple):
         has_clock = self.has_clock or (np.asarray(times) % DAY).any()  # Other rows than those in training may have it.
         unit = 'M' if self.order == MONTH_ORDER else 'ms' if has_clock else 'D'
         found = np.datetime_as_string(np.asarray(times, 'datetime64[ms]').astype(f'datetime64[{unit}]')).tolist()
-        return [re.sub(r'(:\d\d)\.000$', r'\1', text) for text in found]
+        zone = 'Z' if self.has_zone and unit == 'ms' else ''
+        return [re.sub(r'(:\d\d)\.000$', r'\1', text) + zone for text in found]
 
     def season(self) -> int:
         """Returns the usual number of steps of a season: a day, a week or a year; 1 if there is none."""
@@ -120,6 +126,11 @@ def is_month(cell: str) -> bool:
     return bool(_YEAR_MONTH.fullmatch(cell))
 
 
+def have_zones(texts: Any) -> np.ndarray:
+    """Returns which of times, string [n], have an offset, as +02:00 or Z, bool [n]."""
+    return pyarrow.compute.match_substring_regex(texts, _ZONE).to_numpy(zero_copy_only=False)
+
+
 def to_times(texts: Any, order: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns the times in cells, string [n], as int64 [n], and which of these are known, bool [n]."""
     if order == INTEGER:
@@ -151,7 +162,7 @@ def find_step(groups: Sequence[np.ndarray], order: str) -> Step | None:
     has_clock = bool((times % DAY).any())
     months, day, length = _months(times)
     last = 31 if (day == length).all() else int(day.max())
-    is_same_clock = (times % DAY == times[0] % DAY).all()
+    is_same_clock = all((group % DAY == group[0] % DAY).all() for group in groups)
     if sizes[0] >= 28 * DAY and is_same_clock and (day == np.minimum(last, length)).all():
         found = np.concatenate([np.diff(_months(group)[0]) for group in groups])
         return Step(MONTH, int(np.bincount(found).argmax()), last, order, has_clock)

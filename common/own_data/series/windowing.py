@@ -34,6 +34,27 @@ def find_cut(found: Mapping[str, Series], params: HParams) -> int | None:
     return int(times[len(times) - held_out])
 
 
+def without_constants(
+    columns: Sequence[Feature], found: Mapping[str, Series], cut: int | None
+) -> tuple[list[Feature], dict[str, Series], list[str]]:
+    """Returns the columns and the series without inputs that never change before the cut, and the names of these.
+
+    Nothing can be learned from them: once they change, a forecast would follow weights as they were initialized.
+    """
+    names = [one['name'] for one in of_kind(columns, NUMERIC)]
+    parts = np.concatenate([series.values[_are_trained(series, cut), 1:] for series in found.values()])
+    known = ~np.isnan(parts)
+    low, high = parts.min(0, where=known, initial=np.inf), parts.max(0, where=known, initial=-np.inf)
+    constant = [name for name, changes in zip(names, low < high) if not changes]
+    kept = [0, *(i + 1 for i, name in enumerate(names) if name not in constant)]
+    series = {group: one._replace(values=one.values[:, kept]) for group, one in found.items()}
+    return [one for one in columns if one['name'] not in constant], series, constant
+
+
+def _are_trained(series, cut):
+    return np.full(len(series.times), True) if cut is None else series.times < cut
+
+
 @dataclasses.dataclass(frozen=True)
 class Windows(Sequence[dict[str, Any]]):
     """The windows of series as features for `records.encode`.
@@ -195,7 +216,7 @@ def describe(
                 'change eval_share'
             )
     trained = splits['train']
-    parts = [one if cut is None else Series(*(part[one.times < cut] for part in one)) for one in trained.series.values()]
+    parts = [Series(*(part[_are_trained(one, cut)] for part in one)) for one in trained.series.values()]
     inputs = of_kind(columns, NUMERIC)
     moments: list[Moments] = [Moments() for _ in inputs]
     for part in parts:
@@ -241,7 +262,10 @@ def summarize(
         'inputs': ', '.join(inputs),
         'ignored': ', '.join(ignored),
         'season': f'{season} rows, {how}' if season > 1 else 'none: season= gives its number of rows',
-        **{split: f'{len(windows):,} windows{_where(split, step, cut)}' for split, windows in splits.items()},
+        **{
+            split: f'{len(windows):,} window{"s" if len(windows) > 1 else ""}{_where(split, step, cut)}'
+            for split, windows in splits.items()
+        },
     }
     head = f'{path}: {len(series):,} series{groups}, from {first} to {last}'
     return '\n'.join([head, *(f'{name:<9} {text}' for name, text in rows.items() if text)]) + '\n'

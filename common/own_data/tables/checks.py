@@ -118,8 +118,14 @@ def _warn_of_style(place, table, column, has_commas):
             'give --hparams=decimal=comma.',
             place,
         )
-    if reading and reading.order and evidence.first_short:
-        line, cell = evidence.first_short
+    warn_of_short_years(place, table, column)
+
+
+def warn_of_short_years(place: str, table: Table, column: Column) -> None:
+    """Warns of dates whose years have two digits."""
+    reading = column.reading
+    if reading and reading.order and column.profile.evidence.first_short:
+        line, cell = column.profile.evidence.first_short
         days = dates.in_order(cell, reading.order)
         shown = '' if days is None else f', such as {show(cell)} in {table.unit} {line} as {dates.to_date(days)}'
         tf.logging.warning('%s: years of two digits are read as 1969 to 2068%s.', place, shown)

@@ -9,10 +9,12 @@ from estimator_trainer.common.own_data.tables import dates
 from estimator_trainer.common.own_data.texts import tokens
 
 _SPACES = r'[\s\pZ]*'  # Browsers write a narrow space before PM.
-_TIME = rf'(?:[T ]+(?:\d{{1,2}}):\d\d(?::\d\d(?:[.,]\d+)?)?{_SPACES}(?:[AaPp]\.?[Mm]\.?)?{_SPACES}(?:Z|UTC|[+-]\d\d:?\d\d)?)?'
+_TIME = (
+    rf'(?:[T ]+(?:\d{{1,2}}):\d\d(?::\d\d(?:[.,]\d+)?)?{_SPACES}(?:[AaPp]\.?[Mm]\.?)?{_SPACES}(?:Z|UTC|[+-]\d\d(?::?\d\d)?)?)?'
+)
 _CLOCK = (
     rf'^.*[T ]+(\d{{1,2}}):(\d\d)(?::(\d\d(?:[.,]\d+)?))?{_SPACES}(?:([AaPp])\.?[Mm]\.?)?{_SPACES}'
-    r'(?:Z|UTC|([+-]\d\d):?(\d\d))?$'
+    r'(?:Z|UTC|([+-]\d\d)(?::?(\d\d))?)?$'
 )
 _BETWEEN = r'(?:-(\d{1,2})-|/(\d{1,2})/|\.(\d{1,2})\.)'  # The same separator twice: patterns of RE2 refer to no group.
 # The groups are year, month and day, as rewritings: of those of `_BETWEEN`, one is not empty.

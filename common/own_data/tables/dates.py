@@ -17,7 +17,7 @@ MONTHS = {name.lower(): i for names in (calendar.month_name, calendar.month_abbr
 _SPACES = r'(?u:\s)*'  # Of all of Unicode; digits are ASCII's, as graphs read them.
 _TIME = (
     r'(?:[T ]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d(?:[.,]\d+)?))?'
-    rf'{_SPACES}(?P<half>[AaPp]\.?[Mm]\.?)?{_SPACES}(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?)?'
+    rf'{_SPACES}(?P<half>[AaPp]\.?[Mm]\.?)?{_SPACES}(?P<zone>Z|UTC|[+-]\d\d(?::?\d\d)?)?)?'
 )
 _YEAR_FIRST = re.compile(rf'(?P<year>\d{{4}})(?P<by>[-/.])(?P<month>\d{{1,2}})(?P=by)(?P<day>\d{{1,2}}){_TIME}', re.ASCII)
 _YEAR_LAST = re.compile(
@@ -88,7 +88,7 @@ def _time(match):
     if hour > 23 or minute > 59 or second >= 61:
         raise ValueError
     zone = re.sub('[^0-9+-]', '', match['zone'] or '')
-    offset = int(zone[:3]) * 60 + int(f'{zone[0]}{zone[3:]}') if zone else 0
+    offset = int(zone[:3]) * 60 + int(f'{zone[0]}0{zone[3:]}') if zone else 0
     return (hour * 60 + minute - offset) / 1440 + second / 86400
 
 
