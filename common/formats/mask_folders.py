@@ -58,6 +58,10 @@ def scan(
     splits: dict[str, list[File]] = {}
     unlabeled: dict[str, list[str]] = {}
     unmatched: dict[str, str] = {}
+    if '' not in found:
+        for folder in (IMAGES, MASKS):  # Above the folders of splits, if these are there.
+            if os.path.isdir(os.path.join(root, folder)):
+                folders_of(os.path.join(root, folder), ignored, ' outside of splits')
     for split, (images, masks) in found.items():
         if os.path.isdir(os.path.join(root, masks)):
             splits[split or 'train'], others = _pairs(root, images, masks, suffixes, ignored)

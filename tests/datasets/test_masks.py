@@ -228,6 +228,14 @@ def test_a_few_pictures_without_a_sound_mask_are_skipped_and_counted_and_many_ar
     assert 'lonely0.png: has no mask masks/lonely0.png: repair or remove them, or raise max_bad_share=0.01' in message
 
 
+def test_files_beside_the_folders_of_splits_are_counted(tmp_path, caplog):
+    caplog.set_level('INFO', 'tensorflow')
+    fill(tmp_path / 'p', 4, images='images/train', drawn='masks/train')
+    add(tmp_path / 'p', 'loose', numbers(0))
+    prepare(tmp_path / 'p')
+    assert f'{tmp_path}/p: ignored 2 other files: 2 .png outside of splits' in caplog.text
+
+
 def test_a_pair_with_broken_links_counts_once(tmp_path, caplog):
     root = tmp_path / 'p'
     fill(root, 17)
