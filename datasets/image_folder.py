@@ -32,7 +32,7 @@ from estimator_trainer.common.own_data import mask_classes
 from estimator_trainer.common.own_data.description import log_classes
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.records import elements, records
-from estimator_trainer.common.targets import is_segmentation
+from estimator_trainer.common.targets import IGNORED, is_segmentation
 from estimator_trainer.hparams.build import HParams
 
 image_features = image_records.image_features
@@ -139,9 +139,17 @@ def _masks(data_dir, params, folders):
     """Returns what the masks of converted splits have, and their metadata."""
     found = mask_classes.survey(_directory(data_dir, folders), [*folders.splits])
     names = mask_classes.read_names(folders.root)
-    # Those of the metadata are merged into the hyper-parameters.
-    num_classes = 0 if is_segmentation(params.metadata) else params.num_classes
-    return found, mask_classes.describe(folders.root, found, num_classes, names)
+    return found, mask_classes.describe(folders.root, found, _num_classes(params, found, names), names)
+
+
+def _num_classes(params, found, names):
+    """Returns the number of classes of masks as given; that of the model, unless masks have others; 0 if they tell it."""
+    known = params.metadata.get('mask_values')
+    if known is None:
+        return params.num_classes
+    # The metadata's is merged into the hyper-parameters: whether it was given is unknown.
+    has_others = any({*pixels} - {*known, IGNORED} for pixels in found.values())
+    return 0 if names or has_others else len(known)
 
 
 def _directory(data_dir, folders):
@@ -355,8 +363,6 @@ def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], b
 
 def _read_with_mask(path, values):
     mask, picture = mask_folders.mask_of(path), _read(path)
-    if mask is None:
-        raise RunError(f'{path}: has no mask: the folder {mask_folders.IMAGES} needs one named {mask_folders.MASKS} beside it')
     try:
         pixels = masks.read_mask(mask, *masks.upright_size(picture))
     except images.ImageError as error:

@@ -23,9 +23,15 @@ def folders_of(
 
 
 def files_of(
-    directory: str, suffixes: Collection[str], ignored: collections.Counter[str] | None = None
+    directory: str,
+    suffixes: Collection[str],
+    ignored: collections.Counter[str] | None = None,
+    lost: list[str] | None = None,
 ) -> Iterator[tuple[str, os.stat_result]]:
     """Yields (path, stat) of the files in a directory and in nested ones; counts others, by their kind, in `ignored`.
+
+    Args:
+      lost: gets the paths of broken links, and of what is no file, with these suffixes, which are then not counted.
 
     Raises:
       OSError: a directory cannot be read.
@@ -42,8 +48,12 @@ def files_of(
                 pending.append(entry.path)
             elif not is_foreign(entry.name) and _suffix(entry.name) in suffixes and entry.is_file():
                 yield entry.path, entry.stat()
+            elif entry.is_file() or entry.is_dir():
+                _count(ignored, entry.name)
+            elif lost is not None and not is_foreign(entry.name) and _suffix(entry.name) in suffixes:
+                lost.append(entry.path)
             else:
-                _count(ignored, entry.name, '' if entry.is_file() or entry.is_dir() else LOST)
+                _count(ignored, entry.name, LOST)
 
 
 def _entries(directory):

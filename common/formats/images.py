@@ -91,6 +91,12 @@ def orientation(image: Image.Image) -> int:
         return 1
 
 
+def upright(image: Image.Image) -> Image.Image:
+    """Returns an image turned as its EXIF orientation says."""
+    turn = _UPRIGHT.get(orientation(image))
+    return image if turn is None else image.transpose(turn)
+
+
 def normalize(image: Image.Image, num_channels: int = 0) -> Image.Image:
     """Returns an image upright, with 8 bits and without transparency.
 

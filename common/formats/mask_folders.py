@@ -3,11 +3,13 @@
 import collections
 from collections.abc import Collection
 import os
+import unicodedata
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.formats import class_folders
 from estimator_trainer.common.formats.class_folders import ClassFolders, File
 from estimator_trainer.common.formats.folders import files_of, folders_of
+from estimator_trainer.common.unicode_forms import composed
 
 IMAGES, MASKS = 'images', 'masks'
 _VOC = {'JPEGImages', 'SegmentationClass'}
@@ -56,6 +58,10 @@ def scan(
     splits: dict[str, list[File]] = {}
     unlabeled: dict[str, list[str]] = {}
     unmatched: dict[str, str] = {}
+    if '' not in found:
+        for folder in (IMAGES, MASKS):  # Above the folders of splits, if these are there.
+            if os.path.isdir(os.path.join(root, folder)):
+                folders_of(os.path.join(root, folder), ignored, ' outside of splits')
     for split, (images, masks) in found.items():
         if os.path.isdir(os.path.join(root, masks)):
             splits[split or 'train'], others = _pairs(root, images, masks, suffixes, ignored)
@@ -74,8 +80,9 @@ def scan(
 
 
 def _pairs(root, images, masks, suffixes, ignored):
-    """Returns the pictures with a mask, and {path: reason} of the others and of masks without a picture."""
-    pictures, drawn = (_by_name(root, folder, suffixes, ignored) for folder in (images, masks))
+    """Returns the pictures with a mask, and {path: reason} of the others and of masks without a picture, one of each name."""
+    (pictures, lost), (drawn, lost_masks) = (_by_name(root, folder, suffixes, ignored) for folder in (images, masks))
+    lost = lost_masks | lost
     both = pictures.keys() & drawn.keys()
     if not both:
         picture, mask = (next(iter(found)) for found in (pictures, drawn))
@@ -91,33 +98,57 @@ def _pairs(root, images, masks, suffixes, ignored):
         files.append(File(path, 0, stat.st_size, stat.st_mtime_ns, place, os.path.join(masks, mask), state))
     lacking = {
         os.path.join(images, pictures[name][0]): f'has no mask {os.path.join(masks, name)}.png'
-        for name in pictures.keys() - both
+        for name in pictures.keys() - both - lost.keys()
     }
-    lacking |= {os.path.join(masks, drawn[name][0]): f'has no picture in {images}' for name in drawn.keys() - both}
+    alone = drawn.keys() - both - lost.keys()
+    lacking |= {os.path.join(masks, drawn[name][0]): f'has no picture in {images}' for name in alone}
+    lacking |= dict.fromkeys(lost.values(), 'is a broken link, or no file')
     return class_folders.in_order(files), dict(sorted(lacking.items()))
 
 
 def _by_name(root, folder, suffixes, ignored):
-    """Returns {relative path without suffix: (relative path, stat)} of the files in a folder."""
+    """Returns the files in a folder and those that are lost, below the root.
+
+    They are {path in the folder, composed and without suffix: (path there, stat)}, and {the same: path below the root}.
+    """
     found: dict[str, tuple[str, os.stat_result]] = {}
-    for path, stat in files_of(os.path.join(root, folder), suffixes, ignored):
-        path = os.path.relpath(path, os.path.join(root, folder))
-        name = os.path.splitext(path)[0]
+    lost: list[str] = []
+    directory = os.path.join(root, folder)
+    for path, stat in files_of(directory, suffixes, ignored, lost):
+        path = os.path.relpath(path, directory)
+        name = _name_of(path)
         if name in found:
             raise UsageError(
-                f'{os.path.join(root, folder)}: {found[name][0]} and {path} differ in the suffix only, so that '
+                f'{directory}: {found[name][0]} and {path} differ in the suffix only, or in how accents are stored, so that '
                 'picture and mask cannot be matched: rename one'
             )
         found[name] = path, stat
     if not found:
-        raise UsageError(f'{os.path.join(root, folder)}: has no files named *{", *".join(sorted(suffixes))}')
-    return found
+        links = f' but {len(lost)} broken links: restore what they link to' if lost else ''
+        raise UsageError(f'{directory}: has no files named *{", *".join(sorted(suffixes))}{links}')
+    return found, {_name_of(os.path.relpath(path, directory)): os.path.relpath(path, root) for path in lost}
 
 
-def mask_of(picture: str) -> str | None:
-    """Returns the path of the mask of a picture below a folder images that is beside one named masks; None without one."""
-    found = [f'{name}.{suffix}' for name in _beside(picture, IMAGES, MASKS) for suffix in ('png', 'PNG')]
-    return next((mask for mask in found if os.path.isfile(mask)), None)
+def _name_of(path):
+    return composed(os.path.splitext(path)[0])
+
+
+def mask_of(picture: str) -> str:
+    """Returns the path of the mask of a picture below a folder images that is beside one named masks.
+
+    Raises:
+      RunError: there is none.
+    """
+    beside = _beside(picture, IMAGES, MASKS)
+    if not beside:
+        raise RunError(f'{picture}: has no mask: the folder {IMAGES} needs one named {MASKS} beside it')
+    for start, name in beside:
+        for form in dict.fromkeys([name, *(unicodedata.normalize(form, name) for form in ('NFC', 'NFD'))]):
+            for suffix in ('png', 'PNG'):
+                mask = os.path.join(start, f'{form}.{suffix}')
+                if os.path.isfile(mask):
+                    return mask
+    raise RunError(f'{picture}: has no mask {os.path.join(*beside[0])}.png')
 
 
 def is_mask(path: str) -> bool:
@@ -126,10 +157,13 @@ def is_mask(path: str) -> bool:
 
 
 def _beside(path, folder, other):
-    """Returns the path, without suffix, below the folder `other` for each place where it is below `folder`, beside that."""
+    """Returns (folder, path) for each place where a path is below `folder`, beside one named `other`.
+
+    They are the folder `other`, and the path below it, without suffix.
+    """
     parts, found = os.path.splitext(os.path.abspath(path))[0].split(os.sep), []
     for i in reversed(range(len(parts) - 1)):
         start = os.sep.join([*parts[:i], other])
         if parts[i] == folder and os.path.isdir(start):
-            found.append(os.path.join(start, *parts[i + 1 :]))
+            found.append((start, os.path.join(*parts[i + 1 :])))
     return found

@@ -13,6 +13,7 @@ from estimator_trainer.common.formats import images
 from estimator_trainer.common.targets import IGNORED
 
 _MODES = ('1', 'L', 'P', 'I', 'I;16', 'I;16B')
+_BLURRED = ('AVIF', 'HEIF', 'JPEG', 'MPO', 'WEBP')  # As these are compressed, at least by default.
 _CURE = 'save it as a gray or palette PNG, with the number of a class for each pixel'
 
 
@@ -28,11 +29,14 @@ def read_mask(path: str, height: int, width: int) -> np.ndarray:
     content = images.read(path)
     mask = images.decode(content)
     if mask.format != 'PNG':
-        raise images.ImageError(
-            f'is a {mask.format} file, which may blur numbers: export masks as PNG files, rather than convert them'
-        )
+        if mask.format in _BLURRED:
+            raise images.ImageError(
+                f'is a {mask.format} file, which may blur numbers: export masks as PNG files, rather than convert them'
+            )
+        raise images.ImageError(f'is a {mask.format} file: {_CURE}')
     if mask.mode not in _MODES:
         raise images.ImageError(f'has colors or transparency ({mask.mode}), not numbers of classes: {_CURE}')
+    mask = images.upright(mask)
     if mask.size != (width, height):
         found = 'x'.join(map(str, mask.size))
         cure = 'turn it like the picture' if mask.size == (height, width) else 'resize it, without blending'

@@ -15,6 +15,7 @@ from estimator_trainer.common.targets import IGNORED, SEGMENTATION
 
 NAMES_FILE = 'classes.txt'
 _BATCH = 256
+_MAX_BESIDE_IGNORED = 200  # Classes in masks with pixels to ignore; more must be said.
 
 Pixels = dict[int, tuple[int, str]]  # {number: (pixels with it, the first mask that has it)}.
 
@@ -100,6 +101,12 @@ def _values(root, first, count, given):
             f'{os.path.join(root, first[wrong[0]])}: has pixels of the class {wrong[0]}, but {given} {count}, so that classes '
             f'are 0 to {count - 1}, and {IGNORED} for pixels to ignore: correct one of them'
         )
+    if not count and IGNORED in first and len(values) > _MAX_BESIDE_IGNORED:
+        raise UsageError(
+            f'{root}: masks have {len(numbers)} numbers up to {max(numbers)}, and {IGNORED}, as those of 0 and {IGNORED} that '
+            f'were blurred, blended or saved as JPEG: make all pixels 0 or {IGNORED} again, or, if there are {len(values)} or '
+            f'more classes, say so by num_classes or {NAMES_FILE}'
+        )
     if numbers and not count and 2 * len(numbers) < len(values):
         raise UsageError(
             f'{root}: masks have the numbers {listed([*map(str, numbers)], 10)} alone: renumber them from 0 on, or, if there '
@@ -130,6 +137,10 @@ def log(root: str, found: Mapping[str, Pixels], metadata: Mapping[str, Any], tra
             '%s: masks have the numbers 0 and %d alone: %d is taken for class 1, not for pixels to ignore.',
             root,
             *[IGNORED] * 2,
+        )
+    elif values == [0, 1] and 'class_names' not in metadata and any(IGNORED in pixels for pixels in found.values()):
+        tf.logging.warning(
+            '%s: masks have the numbers 0, 1 and %d: %d is taken for pixels to ignore, not for class 1.', root, *[IGNORED] * 2
         )
     log_classes(root, names, pixels_by_class(found, metadata), trained, 'pixel')
 

@@ -2,6 +2,7 @@
 
 import os
 import struct
+import unicodedata
 import zlib
 
 import numpy as np
@@ -103,6 +104,32 @@ def test_a_mask_belongs_to_the_upright_picture(tmp_path):
     np.testing.assert_allclose(features['image'][..., 0] * 255, red, atol=1e-3)
 
 
+def test_a_mask_is_turned_by_its_own_orientation(tmp_path):
+    mask = numbers(0, 4, 6)
+    for orientation, turn in ((3, Image.Transpose.ROTATE_180), (6, Image.Transpose.ROTATE_90)):
+        exif = Image.Exif()
+        exif[ExifTags.Base.Orientation] = orientation
+        save(tmp_path / 'm.png', Image.fromarray(mask).transpose(turn), exif=exif)
+        np.testing.assert_array_equal(masks.read_mask(str(tmp_path / 'm.png'), 4, 6), mask)
+
+
+def test_names_match_in_either_form_of_unicode(tmp_path):
+    root, (composed, apart) = tmp_path / 'p', (unicodedata.normalize(form, 'Bäume') for form in ('NFC', 'NFD'))
+    for i in range(4):
+        add(root, f'{composed}/{apart}{i}', numbers(i))
+    (root / 'masks' / composed).rename(root / 'masks' / apart)
+    found = prepare(root, 'max_bad_share=0')
+    assert len(found.read('train')) + len(found.read('eval')) == 4
+    (root / 'images' / composed).rename(root / 'images' / apart)
+    (root / 'masks' / apart).rename(root / 'masks' / composed)
+    for i, form in enumerate((composed, apart)):
+        add(root, f'{form}{i}', numbers(i))
+        (root / 'masks' / f'{form}{i}.png').rename(root / 'masks' / f'{composed if form == apart else apart}{i}.png')
+        assert len([*image_folder.read_labeled(str(root / 'images' / f'{form}{i}.png'), found.params)]) == 1
+    add(root, f'{composed}0', numbers(0))
+    assert 'differ in the suffix only, or in how accents are stored' in raised(UsageError, prepare, root)
+
+
 def test_the_numbers_of_masks_of_all_kinds_are_read_as_they_are(tmp_path):
     mask = np.array([[0, 1, 2], [3, 2, 1]], np.uint8)
     for bits in (2, 4, 8):
@@ -148,6 +175,24 @@ def test_masks_of_0_and_255_alone_are_two_classes_and_that_is_said(tmp_path, cap
     assert Image.open(tmp_path / 'x.png').convert('RGB').getpixel((1, 0)) == (9, 8, 7)
 
 
+def test_what_is_ignored_beside_two_classes_is_said(tmp_path, caplog):
+    for i in range(4):
+        add(tmp_path / 'p', f'p{i}', np.uint8((255 if i else 1) * (numbers(i) == 1)))
+    prepare(tmp_path / 'p', 'eval_share=0.5')
+    assert 'masks have the numbers 0, 1 and 255: 255 is taken for pixels to ignore, not for class 1.' in caplog.text
+
+
+def test_a_given_number_of_classes_stays_that_of_the_model(tmp_path):
+    fill(tmp_path / 'p')
+    far(tmp_path / 'p')
+    found = prepare(tmp_path / 'p', 'num_classes=60')
+    assert found.metadata['num_classes'] == 60
+    trained = found.prepared_with(found.metadata)
+    assert trained.source.metadata() == found.metadata and '\n50: ' in trained.source.summary()
+    add(tmp_path / 'p', 'more', np.arange(64, dtype=np.uint8).reshape(SIDE, SIDE))
+    assert found.prepared_with(found.metadata).source.metadata()['num_classes'] == 64
+
+
 def test_classes_have_the_names_in_a_file_and_those_that_training_lacks_are_named(tmp_path, caplog):
     fill(tmp_path / 'p', images='train/images', drawn='train/masks')
     add(tmp_path / 'p', 'x', np.full([SIDE, SIDE], 3, np.uint8), images='val/images', drawn='val/masks')
@@ -183,10 +228,40 @@ def test_a_few_pictures_without_a_sound_mask_are_skipped_and_counted_and_many_ar
     assert 'lonely0.png: has no mask masks/lonely0.png: repair or remove them, or raise max_bad_share=0.01' in message
 
 
+def test_files_beside_the_folders_of_splits_are_counted(tmp_path, caplog):
+    caplog.set_level('INFO', 'tensorflow')
+    fill(tmp_path / 'p', 4, images='images/train', drawn='masks/train')
+    add(tmp_path / 'p', 'loose', numbers(0))
+    prepare(tmp_path / 'p')
+    assert f'{tmp_path}/p: ignored 2 other files: 2 .png outside of splits' in caplog.text
+
+
+def test_a_pair_with_broken_links_counts_once(tmp_path, caplog):
+    root = tmp_path / 'p'
+    fill(root, 17)
+    for kind, name in (('images', 'both'), ('masks', 'both'), ('images', 'picture'), ('masks', 'mask')):
+        if name != 'both':
+            add(root, name, numbers(0))
+            (root / kind / f'{name}.png').unlink()
+        (root / kind / f'{name}.png').symlink_to('nowhere')
+    found = prepare(root, 'max_bad_share=0.15')  # 3 of 20.
+    assert len(found.read('train')) + len(found.read('eval')) == 17
+    assert '3 of 20 pictures are unreadable or have no sound mask' in caplog.text
+    (listed,) = (root.parent / 'data').rglob('unreadable.txt')
+    places = [root / 'images/both.png', root / 'images/picture.png', root / 'masks/mask.png']
+    assert sorted(listed.read_text().splitlines()) == [f'{place}: is a broken link, or no file' for place in places]
+    assert found.places('eval')
+    for path in (root / 'masks').iterdir():
+        path.unlink()
+        path.symlink_to('nowhere')
+    assert ' but 20 broken links: restore what they link to' in raised(UsageError, prepare, root)
+
+
 @pytest.mark.parametrize(
     ('kind', 'reason'),
     [
         ('JPEG', 'is a JPEG file, which may blur numbers: export masks as PNG files, rather than convert them'),
+        ('BMP', 'is a BMP file: save it as a gray or palette PNG'),
         ('RGB', 'has colors or transparency (RGB), not numbers of classes: save it as a gray or palette PNG'),
         ('RGBA', 'has colors or transparency (RGBA)'),
         ('I;16', 'has the number 300, but classes are below 255'),
@@ -194,8 +269,8 @@ def test_a_few_pictures_without_a_sound_mask_are_skipped_and_counted_and_many_ar
 )
 def test_a_file_that_is_no_mask_is_one_line(kind, reason, tmp_path):
     mask = np.full([2, 2], 300, np.uint16) if kind == 'I;16' else numbers(0, 2, 2)
-    drawing = Image.fromarray(mask) if kind in ('JPEG', 'I;16') else Image.fromarray(mask).convert(kind)
-    drawing.save(tmp_path / 'm.png', 'JPEG' if kind == 'JPEG' else 'PNG')
+    drawing = Image.fromarray(mask) if kind in ('BMP', 'JPEG', 'I;16') else Image.fromarray(mask).convert(kind)
+    drawing.save(tmp_path / 'm.png', kind if kind in ('BMP', 'JPEG') else 'PNG')
     assert raised(ImageError, masks.read_mask, str(tmp_path / 'm.png'), 2, 2).startswith(reason)
 
 
@@ -222,6 +297,11 @@ def far(root):
         Image.fromarray(50 * (np.asarray(Image.open(path)) % 2)).save(path)
 
 
+def blurred(root):
+    for path in (root / 'masks').iterdir():
+        Image.fromarray(np.linspace(0, 255, SIDE * SIDE).astype(np.uint8).reshape(SIDE, SIDE)).save(path)
+
+
 def one_class(root, number=0):
     for path in (root / 'masks').iterdir():
         Image.new('L', (SIDE, SIDE), number).save(path)
@@ -238,6 +318,7 @@ def one_class(root, number=0):
             '',
             'masks have the numbers 0, 50 alone: renumber them from 0 on, or, if there are 51 or more classes, say so by',
         ),
+        (blurred, '', 'masks have 63 numbers up to 250, and 255, as those of 0 and 255 that were blurred, blended or saved'),
         (one_class, '', 'all pixels of masks have the number 0, but there must be at least two classes besides 255'),
         (lambda root: one_class(root, 255), '', 'all pixels of masks have the number 255, but there must be at least two'),
         (names(b'a\nb\n'), '', '.png: has pixels of the class 2, but classes.txt has 2, so that classes are 0 to 1'),
@@ -274,7 +355,7 @@ def test_files_to_predict_or_evaluate_are_found_beside_their_masks(tmp_path):
     (tmp_path / 'p/masks/p3.PNG').rename(mask)
     for value, message in (
         (7, 'has pixels of the class 7, but the model was trained with the numbers 0, 1, 2'),
-        (None, 'has no mask'),
+        (None, f'{picture}: has no mask {mask}'),
     ):
         (tmp_path / 'p/masks/p3.png').unlink()
         if value:
