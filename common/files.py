@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common import json_text
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.locks import flock
-from estimator_trainer.common.paths import is_remote
+from estimator_trainer.common.paths import is_remote, unreachable
 
 MAX_BYTES = 1 << 30  # Of a file that is read as a whole.
 _PART = re.compile(r'\.[0-9a-f]{32}\.part$')  # Of `atomic_path`.
@@ -201,14 +201,14 @@ def explain(error: BaseException) -> str | None:
     """Returns 'PATH: reason' for an error of TensorFlow or Python about a file; None for any other error."""
     if isinstance(error, OSError):
         name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename or '')
-        return f'{_PART.sub("", name)}: {error.strerror}' if name else None
+        return f'{_PART.sub("", name)}: {unreachable(name) or error.strerror}' if name else None
     # TensorFlow adds the system's text for the error to the path, which may have spaces.
     reasons = '|'.join(re.escape(os.strerror(getattr(errno, name))) for name in _FILE_ERRORS.split())
     patterns = (rf'^(?:{{{{.*}}}} )?(.+); ({reasons})(?: \[Op:\w+\])?$', r'^(\S.*) (is (?:not )?a directory)$')
     match = next(filter(None, (re.search(pattern, str(error), re.MULTILINE) for pattern in patterns)), None)
     if not match or ':' in match[1] and '/' not in match[1]:  # Of a host and its port, or another text.
         return None
-    return f'{_PART.sub("", match[1])}: {match[2]}'
+    return f'{_PART.sub("", match[1])}: {unreachable(match[1]) or match[2]}'
 
 
 def names_in(directory: str) -> list[str]:

@@ -3,7 +3,7 @@
 import os
 import pathlib
 
-from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.errors import RunError, UsageError
 
 STUDY = 'study.db'  # In the output_dir of a sweep.
 FOLDS = 'folds.json'  # In that of folds.
@@ -20,8 +20,29 @@ def expand(path: str) -> str:
 
 
 def absolute(path: str) -> str:
-    """Returns a path that stays valid if a program, or the next command, has another working directory."""
-    return path if is_remote(path) else os.path.abspath(path)
+    """Returns a path that stays valid if a program, or the next command, has another working directory.
+
+    Raises:
+      UsageError: the path is relative, and the current directory was deleted.
+    """
+    try:
+        return path if is_remote(path) else os.path.abspath(path)
+    except FileNotFoundError:
+        raise UsageError(unreachable(path)) from None
+
+
+def unreachable(path: str) -> str:
+    """Returns why a local path leads nowhere, and the cure, if that is a link or the current directory; '' if not."""
+    if is_remote(path):
+        return ''
+    for part in map(str, (pathlib.Path(path), *pathlib.Path(path).parents)):
+        if os.path.islink(part) and not os.path.exists(part):
+            return f'{part} is a link to {os.readlink(part)}, which does not exist: create or mount that'
+    try:
+        os.path.abspath(path)
+    except FileNotFoundError:
+        return 'the current directory was deleted: change to another one'
+    return ''
 
 
 def resolve(directory: str, name: str) -> str:

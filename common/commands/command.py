@@ -106,7 +106,7 @@ def _checking_exits():
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow; raises RunError if a package that it needs is missing."""
+    """Imports TensorFlow; raises RunError if a package that it needs is missing, or it cannot be loaded."""
     # Freezes TensorFlow's permanent objects before enabling the garbage collector, whose traversal of them would take 0.7 s of
     # a short run; not in a program that had imported TensorFlow, as that would freeze the program's objects, too.
     is_first, was_enabled = 'tensorflow' not in sys.modules, gc.isenabled()
@@ -118,6 +118,8 @@ def import_tensorflow() -> None:
             gc.freeze()
     except ImportError as error:  # The message of tf_estimator names the package to install.
         cure = ': pip install ./tf_estimator' if error.name == 'tf_estimator' else ''
+        if 'failed to map segment' in str(error):
+            cure = ': raise the limit of address space (ulimit -v), or mount its disk without noexec'
         raise RunError(f'{error}{cure}') from None
     finally:
         if was_enabled:

@@ -1,5 +1,6 @@
 """The runs that a pattern of directories names. Does not import TensorFlow."""
 
+import os
 import pathlib
 import re
 
@@ -11,7 +12,7 @@ def find_runs(pattern: str) -> list[str]:
     """Returns the directories of runs, sorted; of a sweep, those of its trials, of folds, those of each.
 
     Raises:
-      UsageError: there is none.
+      UsageError: there is none, or this user may not read it.
     """
     if is_remote(pattern):
         raise UsageError(f'{pattern}: is remote: mount it as a directory, and give that')
@@ -23,10 +24,21 @@ def find_runs(pattern: str) -> list[str]:
     except ValueError:  # Of older versions of Python.
         raise UsageError(f'{pattern}: ** stands for whole folders, as in output/**: separate it by /') from None
     if not runs:
+        _check_access(path)
         raise UsageError(
             f"{pattern}: there is no run: give the --output_dir of one, or --runs='output/**' for all below output"
         )
     return runs
+
+
+def _check_access(path):
+    """Raises UsageError if this user may not read a directory."""
+    try:
+        os.stat(path / 'status.json')
+    except PermissionError as error:
+        raise UsageError(f'{path}: {error.strerror}: this user may not read it: use the user who trains') from None
+    except OSError:  # No such file, which the caller reports.
+        pass
 
 
 def _trials(path):

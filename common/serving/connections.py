@@ -1,7 +1,12 @@
 """Connections that uvicorn would keep forever: with a head of a request that has no end, or with no request; and its errors."""
 
+import asyncio
 from collections.abc import Collection, Mapping
+import errno
 import logging
+import math
+import resource
+import socket
 from typing import Any
 
 import uvicorn
@@ -12,6 +17,7 @@ from estimator_trainer.common.serving.app import MAX_SECONDS, error_response
 MAX_CONNECTIONS = 1000
 _MAX_HEAD = 2**20  # Bytes of a request before its body: the time to parse a header grows with the square of its length.
 _TICKS = 10 * MAX_SECONDS  # Of uvicorn, per check.
+_NOT_ACCEPTED = 'socket.accept() out of system resource'  # Of asyncio, thousands of times a second.
 
 
 class Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
@@ -66,9 +72,27 @@ def _full():
 
 
 class Server(uvicorn.Server):
-    """Closes connections that have no complete request at two checks in a row, and had none between them."""
+    """Closes connections that have no complete request at two checks in a row, and had none between them.
+
+    While no connection can be accepted, as too many files are open, a line a minute says so; clients wait.
+    """
 
     _silent: Mapping[Any, Any] = {}
+    _reported = -math.inf
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Called in the event loop, before it serves."""
+        asyncio.get_running_loop().set_exception_handler(self._report)
+        await super().startup(sockets)
+
+    def _report(self, loop, context):
+        if context['message'] != _NOT_ACCEPTED:
+            loop.default_exception_handler(context)
+        elif loop.time() - self._reported > MAX_SECONDS:
+            self._reported, error = loop.time(), context['exception']
+            limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            cure = f': raise the limit of open files, {limit} (ulimit -n)' if error.errno == errno.EMFILE else ''
+            logging.getLogger('uvicorn.error').warning('No connection can be accepted: %s%s', error.strerror, cure)
 
     async def on_tick(self, counter: int) -> bool:
         """Called every 0.1 seconds."""

@@ -50,16 +50,19 @@ def global_step(checkpoint_path: str) -> int:
 def latest_intact(output_dir: str) -> str | None:
     """Returns the path of the latest intact checkpoint, without suffix; None if there are none, as `has_checkpoint` counts.
 
-    Reads every tensor to verify its checksum. A warning names each corrupt checkpoint.
+    Reads every tensor to verify its checksum. A warning names each corrupt checkpoint, and the one in its place.
 
     Raises:
       RunError: all checkpoints are corrupt.
     """
-    listed = _list(output_dir)
+    listed, corrupt = _list(output_dir), False
     for _, path in listed:
         if is_intact(path):
+            if corrupt:
+                tf.logging.warning('The latest intact checkpoint is %s.', path)
             return path
         if paths_of(path):
+            corrupt = True
             tf.logging.warning('%s: is corrupt or incomplete.', path)
     if _list(output_dir) != listed:  # A run has saved others meanwhile, and deleted these.
         return latest_intact(output_dir)

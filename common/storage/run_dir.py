@@ -60,7 +60,8 @@ def ensure_writable(output_dir: str) -> None:
         with contextlib.suppress(tf.errors.NotFoundError):  # Another process may do the same.
             tf.io.gfile.remove(probe)
     except tf.errors.OpError as error:
-        raise UsageError(f'--output_dir={output_dir}: cannot be written: {error.message}') from None
+        reason = paths.unreachable(output_dir) or error.message
+        raise UsageError(f'--output_dir={output_dir}: cannot be written: {reason}') from None
 
 
 def holder(output_dir: str) -> str:

@@ -1,6 +1,8 @@
 """The table of runs and what each line says."""
 
 import datetime
+import errno
+import os
 import subprocess
 import sys
 import types
@@ -117,6 +119,17 @@ def test_runs_are_found_by_patterns_without_following_links(tmp_path, monkeypatc
             command.find_runs(nothing)
     with pytest.raises(UsageError, match='gs://b/x: is remote'):
         command.find_runs('gs://b/x')
+
+
+def test_a_run_that_this_user_may_not_read_is_not_called_missing(tmp_path, monkeypatch):
+    written(tmp_path / 'a')
+
+    def refuse(*given, **options):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, 'stat', refuse)  # As of a directory of another user; root may read all.
+    with pytest.raises(UsageError, match=f'^{tmp_path}/a: Permission denied: this user may not read it: use the user who'):
+        command.find_runs(f'{tmp_path}/a')
 
 
 def test_columns_are_aligned_and_names_and_texts_are_cut_to_the_width():

@@ -211,3 +211,17 @@ def test_the_garbage_collector_ignores_the_imports_of_a_command(monkeypatch):
     with pytest.raises(RunError, match='tf_estimator'):
         command.import_tensorflow()
     assert gc.isenabled()
+
+
+def test_a_library_that_finds_no_address_space_names_the_limit(monkeypatch):
+    wrong = 'libtensorflow_cc.so.2: failed to map segment from shared object'  # As with `ulimit -v 1000000`.
+
+    class Finder:
+        @staticmethod
+        def find_spec(*given):
+            raise ImportError(wrong)
+
+    monkeypatch.delitem(sys.modules, 'tf_estimator')
+    monkeypatch.setattr(sys, 'meta_path', [Finder])
+    with pytest.raises(RunError, match=rf'^{wrong}: raise the limit of address space \(ulimit -v\), or'):
+        command.import_tensorflow()

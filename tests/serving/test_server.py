@@ -1,9 +1,14 @@
 """The server as a process: newer checkpoints, signals, and addresses that it cannot have."""
 
+import asyncio
 import contextlib
+import errno
 import http.client
 import json
+import logging
+import os
 import re
+import resource
 import signal
 import socket
 import sys
@@ -171,6 +176,25 @@ def test_what_is_no_request_and_too_many_connections_are_refused_in_json(monkeyp
         assert json.loads(body) == {'error': 'Invalid HTTP request received.'}
         monkeypatch.setattr(connections, 'MAX_CONNECTIONS', 1)
         assert ask(port, 'GET', '/') == (503, {'error': 'there are 1 connections, the most that are served: try again later'})
+
+
+def test_too_many_open_files_are_one_line_and_clients_are_answered_once_there_are_fewer(caplog, monkeypatch):
+    accept, failing = socket.socket.accept, [errno.EMFILE] * 5000  # More than asyncio tries at once.
+
+    def fail(listener):
+        if failing:
+            number = failing.pop()
+            raise OSError(number, os.strerror(number))
+        return accept(listener)
+
+    monkeypatch.setitem(sys.modules, 'uvloop', None)  # Which closes such connections itself.
+    monkeypatch.setattr(asyncio.constants, 'ACCEPT_RETRY_DELAY', 0.01)
+    monkeypatch.setattr(resource, 'getrlimit', lambda limit: (40, 50))
+    monkeypatch.setattr(socket.socket, 'accept', fail)
+    with local_server(make_app(model(), Metrics())) as port:
+        assert ask(port, 'GET', '/v1/models/m')[0] == 200
+    found = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert found == ['No connection can be accepted: Too many open files: raise the limit of open files, 40 (ulimit -n)']
 
 
 def test_the_answer_to_head_has_no_body():

@@ -56,6 +56,7 @@ def test_the_last_checkpoint_that_is_intact_is_resumed_from(output, caplog, name
     found = [tf.train.latest_checkpoint(str(output)), checkpoints.latest_intact(str(output))]
     assert found == [f'{output}/model.ckpt-{expected}'] * 2
     assert (f'{output}/model.ckpt-10: is corrupt or incomplete.' in caplog.text) == (expected == 8)
+    assert (f'The latest intact checkpoint is {output}/model.ckpt-8.' in caplog.text) == (expected == 8)
     assert name == 'checkpoint' or ('Resuming from' in caplog.text) == (expected == 8)
     # The others are to be deleted in their turn, first a damaged one.
     kept = [step for step in (0, 4, 8, 10) if step <= expected]

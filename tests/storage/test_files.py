@@ -41,6 +41,16 @@ def test_pipes_are_refused_among_the_files_of_a_run_but_not_among_others(check, 
         check(str(tmp_path))
 
 
+def test_a_file_behind_a_link_that_leads_nowhere_names_the_link_and_its_target(tmp_path):
+    (tmp_path / 'data').symlink_to('/no/disk')
+    path = f'{tmp_path}/data/mnist'
+    for make in (os.mkdir, tf.io.gfile.mkdir):
+        with pytest.raises((OSError, tf.errors.OpError)) as raised:
+            make(path)
+        expected = f'{path}: {tmp_path}/data is a link to /no/disk, which does not exist: create or mount that'
+        assert files.explain(raised.value) == expected
+
+
 @pytest.mark.parametrize('read', READERS[:2])
 def test_a_file_too_large_to_be_read_as_a_whole_is_refused(read, tmp_path):
     (tmp_path / os.fsdecode(b'\xff')).write_text('x')  # A name that TensorFlow does not take.

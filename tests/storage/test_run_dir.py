@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 
-from estimator_trainer.common import files, locks
-from estimator_trainer.common.errors import RunError
+from estimator_trainer.common import files, locks, paths
+from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_dir
 from estimator_trainer.common.storage.history import add_training
 from estimator_trainer.common.storage.metrics import add_metrics, read_metric
@@ -45,6 +45,26 @@ def test_processes_that_evaluate_at_once_lose_no_row_of_the_table_and_keep_the_b
     names = ['best.json', *(f'model.ckpt-23.{suffix}' for suffix in ('data-00000-of-00001', 'index', 'meta'))]
     assert kept(output) == 23 and sorted(os.listdir(output / 'best')) == names
     assert sorted(path.name for path in output.iterdir() if path.suffix != '.lock') == ['best', 'metrics.csv']
+
+
+@pytest.mark.parametrize('name', ['output', 'output/mnist/alexnet', 'output/'])
+def test_an_output_dir_behind_a_link_that_leads_nowhere_names_the_link_and_its_target(tmp_path, name):
+    (tmp_path / 'output').symlink_to('/no/disk')
+    expected = f'{tmp_path}/output is a link to /no/disk, which does not exist: create or mount that'
+    with pytest.raises(UsageError, match=f'^--output_dir={tmp_path}/{name}: cannot be written: {expected}$'):
+        run_dir.ensure_writable(f'{tmp_path}/{name}')
+
+
+def test_relative_paths_in_a_deleted_directory_name_that(tmp_path, monkeypatch):
+    (tmp_path / 'gone').mkdir()
+    monkeypatch.chdir(tmp_path / 'gone')
+    (tmp_path / 'gone').rmdir()
+    reason = 'the current directory was deleted: change to another one'
+    with pytest.raises(UsageError, match=f'^--output_dir=output: cannot be written: {reason}$'):
+        run_dir.ensure_writable('output')
+    with pytest.raises(UsageError, match=f'^{reason}$'):
+        paths.absolute('data')
+    assert paths.absolute('/data') == '/data' and paths.absolute('gs://a/data') == 'gs://a/data'
 
 
 def test_results_replace_earlier_ones_whole_with_text_for_numbers_that_json_does_not_have(tmp_path):
