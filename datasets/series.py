@@ -28,6 +28,7 @@ from estimator_trainer.hparams.build import HParams
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in SUFFIXES)
 PARSED_ONCE = True
 LACKS = ('image', 'label')
+_VERSION = 2  # Of the conversion.
 parse_batch = features.parse_batch
 raw_specs = features.raw_specs
 from_raw = features.from_raw
@@ -62,7 +63,7 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
 
     Returns:
       task: forecast, and its 'horizon'.
-      columns: a list of {'name', 'kind'}, of the kinds time, which has its 'order' and, of dates, 'has_zone'; group; target;
+      columns: a list of {'name', 'kind'}, of the kinds time, which has its 'order' and 'has_zone'; group; target;
         and numeric, which has 'mean' and 'std'; the last two may have a 'style'.
       step: the interval, the fields of `timeline.Step`.
       season_length: the number of rows of a season.
@@ -88,13 +89,13 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
 def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
     """Yields the group of each window of a split, the times that it forecasts, and the baselines."""
     del data_dir
-    columns = params.metadata['columns']
+    columns, step = params.metadata['columns'], Step(**params.metadata['step'])
     found = reader.read(_open(params.table_file, params), columns, params.missing)
-    cut = windowing.find_cut(found, params)
+    cut = windowing.find_cut(found, params, step)
     windows = windowing.all_windows(found, params, params.metadata['season_length'])
     windows = windowing.split_windows(windows, cut)[split]
     for number in range(len(windows)):
-        times = Step(**params.metadata['step']).texts(windows.future_times(number))
+        times = step.texts(windows.future_times(number))
         baselines = {name: values.tolist() for name, values in zip(BASELINES, windows.baselines(number))}
         yield {**_fields(columns, windows.place(number)[0], times), **baselines}
 
@@ -219,8 +220,14 @@ def _check(params):
 
 def _directory(data_dir, params):
     names = ('time', 'target', 'group', 'window', 'horizon', 'season', 'eval_share', 'missing', 'decimal', 'dates')
-    key = fingerprint(params.table_file, [params.table_file], [*(params[name] for name in names), *cells.facts(params.missing)])
+    facts = [*(params[name] for name in names), *cells.facts(params.missing)]
+    key = fingerprint(params.table_file, [params.table_file], facts, 1 if _is_older(params) else _VERSION)
     return os.path.join(data_dir, f'series-{key}')
+
+
+def _is_older(params):
+    """Whether a model was trained when the metadata did not say whether times have offsets."""
+    return 'columns' in params.metadata and 'has_zone' not in params.metadata['columns'][0]
 
 
 def _converted(params: HParams) -> tuple[dict[str, Any], str, dict[str, Windows]]:
@@ -238,16 +245,18 @@ def _converted(params: HParams) -> tuple[dict[str, Any], str, dict[str, Windows]
     step = step._replace(has_zone=columns[0].get('has_zone', False))
     reader.check_regular(table, columns, found, step)
     windowing.check_target(path, columns, windowing.check_lengths(path, found, params), params.window)
-    cut, season = windowing.find_cut(found, params), params.season or step.season()
-    columns, found, constant = windowing.without_constants(columns, found, cut)
-    if constant:
-        text = '%s: the columns %s are ignored: in training, they never change or are missing.'
+    cut, season = windowing.find_cut(found, params, step), params.season or step.season()
+    if constant := windowing.constants(columns, found, cut):
+        text = '%s: the columns %s never change before the evaluation, so nothing is learned from them: remove them.'
         tf.logging.warning(text, path, ', '.join(constant))
     splits = windowing.split_windows(windowing.all_windows(found, params, season), cut)
     facts = windowing.describe(path, columns, splits, step, cut, season)
     _warn_of_season(path, splits.get('eval', splits['train']), season)
     _warn_of_new(path, splits)
-    return facts, windowing.summarize(path, facts, splits, cut, [*ignored, *constant], params.season), splits
+    if _is_older(params):
+        facts['columns'][0].pop('has_zone')
+        facts['step'].pop('has_zone')
+    return facts, windowing.summarize(path, facts, splits, cut, ignored, params.season), splits
 
 
 def _warn_of_season(path: str, evaluated: Windows, season: int) -> None:

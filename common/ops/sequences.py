@@ -57,7 +57,7 @@ def max_over_windows_of_widths(
     @tf.custom_gradient
     def maxima(sequences, *weights):
         # Not in bfloat16, of which maxima take twice the time: mixed precision casts no tf.bitcast.
-        of_kernels = [tf.bitcast(values, tf.float32) for values in activations(sequences, weights)]
+        of_kernels = [tf.bitcast(values, values.dtype) for values in activations(sequences, weights)]
         found = [tf.reduce_max(values, 1) for values in of_kernels]
 
         def gradients(gradient):
@@ -98,7 +98,7 @@ def _gradients(gradient, maxima, firsts, sequences, kernels):
     widths, counts = [width for width, _, _ in shapes], [count for _, _, count in shapes]
     sizes = [width * count for width, count in zip(widths, counts)]
     of_filters = tf.transpose(tf.where_v2(maxima <= 0, 0.0, gradient))  # [sum of counts, batch]; of NaN, too.
-    entries = [_entries(*own, length) for own in zip(tf.split(of_filters, counts), firsts, widths)]
+    entries = [_entries(*own, length) for own in zip(tf.split(of_filters, counts), firsts, widths, counts)]
     rows = [own + start for (own, _, _), start in zip(entries, itertools.accumulate(sizes, initial=0))]
     sparse = tf.raw_ops.SparseTensorToCSRSparseMatrix(
         indices=_pairs(tf.concat(rows, 0), tf.concat([columns for _, columns, _ in entries], 0)),
@@ -118,7 +118,7 @@ def _gradients(gradient, maxima, firsts, sequences, kernels):
     )
 
 
-def _entries(of_filters, first, width, length):
+def _entries(of_filters, first, width, count, length):
     """Returns the rows and columns, int64 [n], and the values, float32 [n], of a kernel's part of the sparse matrix, in order.
 
     Args:
@@ -129,7 +129,7 @@ def _entries(of_filters, first, width, length):
     filters, examples = tf.unstack(places, axis=1)
     starts = tf.gather_nd(tf.transpose(first), places) + examples * length
     offsets = tf.range(width, dtype=tf.int64)[:, None]
-    rows, columns = filters + offsets * int(of_filters.shape[0]), starts + offsets
+    rows, columns = filters + offsets * count, starts + offsets
     return tf.reshape(rows, [-1]), tf.reshape(columns, [-1]), tf.tile(tf.gather_nd(of_filters, places), [width])
 
 

@@ -95,7 +95,8 @@ def minimize(
     """
     factors = layer_rates.variable_factors([variable for objective in objectives for variable in objective.variables], params)
     means = means or Means(objectives[0].loss)
-    keeps_sparse = means.sends_gradients or params.gradient_clip_norm > 0  # Norms of few rows take less time, too.
+    # Norms of few rows take less time, too, and gradients out of turn are dropped.
+    keeps_sparse = means.sends_gradients or params.gradient_clip_norm > 0 or len(objectives) > 1
     parts = [_differentiate(own, rate, factors, params, loss_scaling, make_optimizer, keeps_sparse) for own in objectives]
     shared = means([gradient for part in parts for gradient in part.gradients], merge_duplicates)
     parts = [part._replace(gradients=own) for part, own in _split(shared, parts)]

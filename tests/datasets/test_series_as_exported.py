@@ -1,6 +1,7 @@
 """Tables of series as other programs write them: offsets, clocks that change, dates in integers, inputs that never change."""
 
 import datetime
+import types
 import zoneinfo
 
 import numpy as np
@@ -8,6 +9,9 @@ import pyarrow as pa
 import pytest
 
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.own_data.series import windowing
+from estimator_trainer.common.own_data.series.reader import Series
+from estimator_trainer.common.own_data.series.timeline import DAY, TIME, WORKDAY, Step
 from estimator_trainer.datasets import series
 from tests.datasets.own_data import Prepared, prepare_raw
 
@@ -115,10 +119,13 @@ def test_days_and_months_with_offsets_that_change_are_to_be_written_as_dates(pre
 @pytest.mark.parametrize(
     'times, message',
     [
-        ([202401 + i for i in range(52)], '202401 seems to be a week: write it as its first day, 2024-12-30'),
+        (
+            [202401 + i for i in range(52)],
+            '202401 seems to be a week: .* 2024-12-30 for 202501; if these are numbers of steps, subtract a constant',
+        ),
         (
             [20241 + i % 4 + 10 * (i // 4) for i in range(40)],
-            '20241 seems to be a quarter: write it as its first day, 2024-10-01',
+            '20241 seems to be a quarter: write it as its first day, 2024-10-01 for 20244',
         ),
         ([2024001 + i for i in range(366)], '2024001 seems to be a day of a year: write it as 2024-12-31'),
         ([f'{day:%Y%m%d}{hour:02}' for day in DAYS[:2] for hour in range(24)], '2024010100 seems to be a time: write it as'),
@@ -127,7 +134,7 @@ def test_days_and_months_with_offsets_that_change_are_to_be_written_as_dates(pre
             [f'2024-W{i:02}' for i in range(1, 40)],
             "'2024-W01' is no time: write times as .*; a week or a quarter as its first day",
         ),
-        ([1704067200 * 10**9 + i for i in range(9)], "'1704067200000000000' is no time: .* other times are integers, below"),
+        ([1704067200 * 10**9 + i for i in range(9)], "'1704067200000000000' is no time: .* times are integers, below"),
     ],
 )
 def test_quarters_weeks_days_and_times_without_hyphens_are_refused(prepared, times, message):
@@ -161,7 +168,7 @@ def test_years_of_two_digits_are_told(prepared, caplog):
 def test_a_wrong_time_of_a_file_to_forecast_from_is_shown_beside_the_right_form(prepared, tmp_path):
     found = prepared(DAYS)
     (tmp_path / 'new.csv').write_text(table([f'{day:%m/%d/%Y}' for day in DAYS]))
-    with pytest.raises(RunError, match="line 2: column t: '01/01/2024' is no time: .* other times are as 2024-12-31 .40 rows"):
+    with pytest.raises(RunError, match="line 2: column t: '01/01/2024' is no time: .* times are as 2024-12-31 .40 rows"):
         [*series.read_input(str(tmp_path / 'new.csv'), found.params)]
 
 
@@ -173,16 +180,33 @@ def test_a_target_that_is_too_large_for_float32_is_not_called_missing(prepared, 
             [*series.read_input(str(tmp_path / 'new.csv'), found.params)]
 
 
-def test_inputs_that_never_change_before_the_evaluation_are_ignored(prepared, caplog):
+def test_inputs_that_never_change_before_the_evaluation_are_named(prepared, caplog):
     """The last 8 of 40 days are evaluated."""
-    late, switched = [''] * 32 + [20 + i for i in range(8)], [0] * 32 + [500] * 8
-    found = prepared(DAYS, late=late, price=range(40), switched=switched)
-    assert [column['name'] for column in found.metadata['columns']] == ['t', 'y', 'price']
-    assert found.metadata['columns'][2]['mean'] == pytest.approx(np.mean(range(32)))
-    text = 'the columns late, switched are ignored: in training, they never change or are missing.'
+    late, switched, halved = [''] * 32 + [20 + i for i in range(8)], [0] * 32 + [500] * 8, [1] * 31 + [2] * 9
+    found = prepared(DAYS, late=late, price=range(40), switched=switched, halved=halved)
+    assert [column['name'] for column in found.metadata['columns']] == ['t', 'y', 'late', 'price', 'switched', 'halved']
+    text = 'the columns late, switched never change before the evaluation, so nothing is learned from them: remove them.'
     assert any(text in record.getMessage() for record in caplog.records)
-    summary = series.summary(found.source.data_dir, found.params)
-    assert 'inputs    the past of y, price, the calendar\nignored   late, switched\n' in summary
-    past = found.read('eval')[0]['past']
-    assert past.shape[1:] == (3, 2)
-    np.testing.assert_allclose(past[0, :, 1], (np.arange(29, 32) - np.mean(range(32))) / np.std(range(32)), rtol=1e-5)
+
+
+def test_a_model_whose_metadata_tells_no_offsets_gets_its_data_as_it_was(prepared, tmp_path):
+    found = prepared([f'{day}T12:00:00Z' for day in DAYS])
+    old = {**found.source.metadata()}
+    assert old['columns'][0].pop('has_zone') and old['step'].pop('has_zone')
+    again = found.prepared_with(old)
+    assert again.source.metadata() == old
+    assert 'has_zone' in found.source.metadata()['step']
+    (tmp_path / 'new.csv').write_text(table([f'{day}T12:00:00Z' for day in DAYS]) + '2024-02-10T12:00:00Z,1\n')
+    assert [fields for fields, _ in series.read_input(str(tmp_path / 'new.csv'), again.params)] == [
+        {'time': ['2024-02-11T12:00:00', '2024-02-12T12:00:00']}
+    ]
+
+
+def test_days_with_other_clocks_in_each_series_count_once_for_the_evaluation():
+    groups = {
+        name: Series(np.arange(30) * DAY + hour * DAY // 24, np.zeros([30, 1]), np.arange(30))
+        for name, hour in (('a', 16), ('b', 17))
+    }
+    params = types.SimpleNamespace(eval_share=0.1, horizon=7)
+    assert windowing.find_cut(groups, params, Step(WORKDAY, 1)) == 23 * DAY + 16 * DAY // 24  # The last 7 of 30 days.
+    assert windowing.find_cut(groups, params, Step(TIME, DAY // 24)) == 26 * DAY + 17 * DAY // 24  # The last 7 of 60 times.

@@ -45,15 +45,14 @@ def parse(
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns features and labels; no labels in PREDICT.
 
-    In PREDICT, what no file of rows can have raises InvalidArgumentError when the graph runs: an infinite number, or a text in
-    another form than NFC if tokens are bytes.
 
     Args:
       mode: a tf.estimator.ModeKeys.
       params: hyper-parameters, among them the metadata.
       serialized: string scalar; or [batch], if there is no image, and no id that is a number.
       stored: the features in the examples; by default those of the metadata.
-      are_rows: whether training read the examples from rows of a file.
+      are_rows: whether training read the examples from rows of a file. In PREDICT, what these cannot have then raises
+        InvalidArgumentError when the graph runs: an infinite number, or a text in another form than NFC if tokens are bytes.
 
     Returns:
       features: 'image', float32 [size, size, channels] in [0, 1]; 'numeric', float32 [..., n], all numbers in the order of the

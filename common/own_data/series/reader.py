@@ -42,16 +42,17 @@ _YEAR, _MONTH = r'(?:19|20|21)\d\d', r'(?:0[1-9]|1[0-2])'
 _COMPACT = [
     (what, written, re.compile(_YEAR + rest))
     for what, written, rest in (
-        ('a quarter', 'its first day, 2024-10-01', '[1-4]'),
-        ('a month', '2024-12', _MONTH),
-        ('a week', 'its first day, 2024-12-30', r'(?:0[1-9]|[1-4]\d|5[0-3])'),
-        ('a day of a year', '2024-12-31', r'(?:00[1-9]|0[1-9]\d|[12]\d\d|3[0-5]\d|36[0-6])'),
-        ('a time', '2024-12-31 23:00', _MONTH + r'(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])(?:[0-5]\d){0,2}'),
+        ('a quarter', 'its first day, 2024-10-01 for 20244', '[1-4]'),
+        ('a month', '2024-12 for 202412', _MONTH),
+        ('a week', 'its first day, 2024-12-30 for 202501', r'(?:0[1-9]|[1-4]\d|5[0-3])'),
+        ('a day of a year', '2024-12-31 for 2024366', r'(?:00[1-9]|0[1-9]\d|[12]\d\d|3[0-5]\d|36[0-6])'),
+        ('a time', '2024-12-31 23:00 for 2024123123', _MONTH + r'(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])(?:[0-5]\d){0,2}'),
     )
 ]
 _COUNTS = (  # In milliseconds, and what 0 is.
     ('seconds since 1970', 1000, 0),
     ('milliseconds since 1970', 1, 0),
+    ('microseconds since 1970', 1e-3, 0),
     ('days of a spreadsheet', timeline.DAY, -25569 * timeline.DAY),  # Since 1899-12-30.
 )
 _FIRST_COUNTED, _LAST_COUNTED = 5 * 365 * timeline.DAY, 80 * 365 * timeline.DAY  # About 1975 to 2050, since 1970.
@@ -74,7 +75,7 @@ class Series(NamedTuple):
 def find_columns(table: Table, params: HParams) -> tuple[list[Feature], list[str]]:
     """Returns the columns by their roles, {'name', 'kind', ...}, and the names of those that are ignored.
 
-    The first is that of the time, with its 'order' and, of dates, 'has_zone'; then the group's, if there is one, the target's,
+    The first is that of the time, with its 'order' and 'has_zone'; then the group's, if there is one, the target's,
     and other columns of numbers, which may have a 'style'.
 
     Raises:
@@ -94,9 +95,8 @@ def find_columns(table: Table, params: HParams) -> tuple[list[Feature], list[str
             columns.append({'name': name, 'kind': GROUP})
         elif role == TIME:
             order, first = _order_of(table, column), column.profile.evidence.first
-            columns.append({'name': name, 'kind': TIME, 'order': order})
-            if order in dates.ORDERS and first:
-                columns[-1]['has_zone'] = bool(timeline.have_zones(pa.array([first[1]]))[0])
+            has_zone = bool(order in dates.ORDERS and first and timeline.have_zones(pa.array([first[1]]))[0])
+            columns.append({'name': name, 'kind': TIME, 'order': order, 'has_zone': has_zone})
         elif role == TARGET or column.kind == NUMERIC:
             columns.append({'name': name, 'kind': role or NUMERIC, **_style(table, column, role == TARGET, has_commas)})
         else:
@@ -153,9 +153,10 @@ def _check_integers(place, column):
     values = [f'{float(each):.0f}' for each in (first, last, *column.values.counts())]  # Few or none are counted of many.
     for what, written, pattern in _COMPACT:
         if all(map(pattern.fullmatch, values)):
-            raise RunError(f'{place}: {values[0]} seems to be {what}: write it as {written}')
+            cure = f'write it as {written}; if these are numbers of steps, subtract a constant'
+            raise RunError(f'{place}: {values[0]} seems to be {what}: {cure}')
     for what, units, begin in _COUNTS:
-        moments = [begin + end * units for end in (first, last)] if last < 1e15 else []
+        moments = [begin + end * units for end in (first, last)] if last < 2**53 else []
         if moments and all(_FIRST_COUNTED <= each < _LAST_COUNTED for each in moments):
             shown = str(np.datetime64(round(moments[0]), 'ms').astype('datetime64[s]')).replace('T', ' ')
             text = '%s: the integers are read as numbers of steps, without a calendar: if they are %s, write %s as %s.'
@@ -206,7 +207,8 @@ def read(table: Table, columns: Sequence[Feature], missing: Sequence[str] = ()) 
     if not parts:
         raise RunError(f'{table.path}: has no rows')
     times, values, lines, have_zones = (np.concatenate([part[i] for part in parts]) for i in range(4))
-    _warn_of_zones(table, columns[0], lines, have_zones)
+    if (times % timeline.DAY).any():  # Midnights are days, whatever their offset.
+        _warn_of_zones(table, columns[0], lines, have_zones)
     encoded = pa.chunked_array([part[4] for part in parts]).combine_chunks().dictionary_encode()
     names = encoded.dictionary.to_pylist()
     shown = {key(name): display(name) for name in reversed(names)}
@@ -244,7 +246,7 @@ def _parts(table, columns, missing) -> Iterator[tuple[np.ndarray, np.ndarray, np
         cells = {column['name']: block.columns[table.header.index(column['name'])].take(pa.array(rows)) for column in columns}
         (time,) = of_kind(columns, TIME)
         times, are_known = timeline.to_times(cells[time['name']], time['order'])
-        _refuse(table, time, cells, lines, ~are_known, f'is no time: {_CORRECT}; other times are {_WRITTEN[time["order"]]}')
+        _refuse(table, time, cells, lines, ~are_known, f'is no time: {_CORRECT}; times are {_WRITTEN[time["order"]]}')
         groups: Any = pa.array([''] * len(rows), pa.string())
         for group in of_kind(columns, GROUP):
             groups = cells[group['name']]
@@ -310,7 +312,8 @@ def check_regular(table: Table, columns: Sequence[Feature], found: Mapping[str, 
     counts = {group: step.between(series.times) for group, series in found.items()}
     wrong = {group: np.flatnonzero(of_group != 1) for group, of_group in counts.items()}
     total, rows = sum(map(len, wrong.values())), sum(map(len, counts.values()))
-    is_local = columns[0].get('has_zone') and (step.unit != timeline.TIME or step.size >= timeline.DAY)
+    is_local = columns[0].get('has_zone') and any((series.times % timeline.DAY).any() for series in found.values())
+    is_local = is_local and (step.unit != timeline.TIME or step.size >= timeline.DAY)
     local = '; if these are local dates, write them without offsets, as 2024-12-31' if is_local else ''
     if 2 * total > rows:
         raise RunError(

@@ -14,7 +14,7 @@ from estimator_trainer.common.own_data.moments import Moments
 from estimator_trainer.common.own_data.schema import NUMERIC, TARGET
 from estimator_trainer.common.own_data.series import reader
 from estimator_trainer.common.own_data.series.reader import Series
-from estimator_trainer.common.own_data.series.timeline import Step
+from estimator_trainer.common.own_data.series.timeline import DAY, TIME, Step
 from estimator_trainer.common.targets import FORECAST
 from estimator_trainer.hparams.build import HParams
 
@@ -25,30 +25,31 @@ _ROUNDING = 1e-12  # Of numbers: a smaller deviation is that of equal ones.
 LARGEST = 1e18  # Of a target: float32 has its square.
 
 
-def find_cut(found: Mapping[str, Series], params: HParams) -> int | None:
-    """Returns the first time of the evaluation, which has the last eval_share of the times of all groups; None without it."""
+def find_cut(found: Mapping[str, Series], params: HParams, step: Step) -> int | None:
+    """Returns the first time of the evaluation, which has the last eval_share of the times of all groups; None without it.
+
+    Days whose times differ between groups count once.
+    """
     if not params.eval_share:
         return None
     times = np.unique(np.concatenate([series.times for series in found.values()]))
+    if step.unit != TIME:
+        times = times[np.unique(times // DAY, return_index=True)[1]]
     held_out = min(max(round(params.eval_share * len(times)), params.horizon), len(times) - 1)
     return int(times[len(times) - held_out])
 
 
-def without_constants(
-    columns: Sequence[Feature], found: Mapping[str, Series], cut: int | None
-) -> tuple[list[Feature], dict[str, Series], list[str]]:
-    """Returns the columns and the series without inputs that never change before the cut, and the names of these.
+def constants(columns: Sequence[Feature], found: Mapping[str, Series], cut: int | None) -> list[str]:
+    """Returns the names of inputs that never change before the cut.
 
-    Nothing can be learned from them: once they change, a forecast would follow weights as they were initialized.
+    Nothing can be learned from them: once they change, a forecast follows weights as they were initialized.
     """
-    names = [one['name'] for one in of_kind(columns, NUMERIC)]
-    parts = np.concatenate([series.values[_are_trained(series, cut), 1:] for series in found.values()])
-    known = ~np.isnan(parts)
-    low, high = parts.min(0, where=known, initial=np.inf), parts.max(0, where=known, initial=-np.inf)
-    constant = [name for name, changes in zip(names, low < high) if not changes]
-    kept = [0, *(i + 1 for i, name in enumerate(names) if name not in constant)]
-    series = {group: one._replace(values=one.values[:, kept]) for group, one in found.items()}
-    return [one for one in columns if one['name'] not in constant], series, constant
+    low = high = np.full(len(of_kind(columns, NUMERIC)), np.nan)
+    for series in found.values():
+        inputs = series.values[_are_trained(series, cut), 1:]
+        low = np.fmin(low, np.fmin.reduce(inputs, 0, initial=np.nan))
+        high = np.fmax(high, np.fmax.reduce(inputs, 0, initial=np.nan))
+    return [one['name'] for one, changes in zip(of_kind(columns, NUMERIC), low < high) if not changes]
 
 
 def _are_trained(series, cut):
