@@ -45,7 +45,6 @@ def parse(
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns features and labels; no labels in PREDICT.
 
-
     Args:
       mode: a tf.estimator.ModeKeys.
       params: hyper-parameters, among them the metadata.
