@@ -7,6 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import graphs
+from estimator_trainer.common.cluster.training_task import Means
 from estimator_trainer.common.ops.layers import dropout
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.plugins.loss_contract import loss_steps, loss_variables
@@ -140,11 +141,12 @@ def test_tasks_of_a_cluster_average_the_gradients_of_all_losses_at_once(session)
     a, b = make_weights()
     calls = []
 
-    def means(gradients, merge):
-        calls.append(gradients)
-        return [gradient * factor for gradient, factor in zip(gradients, (10.0, 100.0), strict=True)]
+    class Factors(Means):
+        def __call__(self, gradients, merge):
+            calls.append(gradients)
+            return [gradient * factor for gradient, factor in zip(gradients, (10.0, 100.0), strict=True)]
 
-    train = make_step({'a': 3 * a, 'b': 5 * b}, means=means)
+    train = make_step({'a': 3 * a, 'b': 5 * b}, means=Factors(a))
     session.run(tf.global_variables_initializer())
     session.run(train)
     assert session.run([a, b]) == pytest.approx([2 - RATE * 30, 2 - RATE * 500]) and len(calls) == 1

@@ -308,7 +308,10 @@ def in_a_function(loss):
 
 
 def replicated(loss):
-    return tf.train.SyncReplicasOptimizer(sgd(), 1).minimize(loss, tf.train.get_global_step())
+    optimizer = tf.train.SyncReplicasOptimizer(sgd(), 1)
+    train_op = optimizer.minimize(loss, tf.train.get_global_step())
+    optimizer.ready_for_local_init_op.mark_used()  # Otherwise an error is logged when it is collected, in another test.
+    return train_op
 
 
 def normalized_in_a_branch(x):
