@@ -113,12 +113,12 @@ def normalize(image: Image.Image, num_channels: int = 0) -> Image.Image:
         image.load()  # Pillow turns TIFF files itself, but only now.
     except (OSError, SyntaxError, ValueError) as error:
         raise ImageError(f'is not an image that can be read: {error}') from None
-    turn = _UPRIGHT.get(orientation(image))
-    if _has_16_bits(image):
-        image = Image.fromarray(np.uint8(np.asarray(image) >> 8))
-    elif image.mode not in _MODES:
+    has_16_bits = _has_16_bits(image)  # By its format, which is lost when it is turned.
+    if not has_16_bits and image.mode not in _MODES:
         raise ImageError(f'has pixels of the mode {image.mode}: save it with 8 or 16 bits, in gray or RGB')
-    image = image if turn is None else image.transpose(turn)
+    image = upright(image)
+    if has_16_bits:
+        image = Image.fromarray(np.uint8(np.asarray(image) >> 8))
     if image.has_transparency_data:
         image = image.convert('RGBA')
         image = Image.alpha_composite(Image.new('RGBA', image.size, 'white'), image)

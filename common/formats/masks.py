@@ -29,11 +29,8 @@ def read_mask(path: str, height: int, width: int) -> np.ndarray:
     content = images.read(path)
     mask = images.decode(content)
     if mask.format != 'PNG':
-        if mask.format in _BLURRED:
-            raise images.ImageError(
-                f'is a {mask.format} file, which may blur numbers: export masks as PNG files, rather than convert them'
-            )
-        raise images.ImageError(f'is a {mask.format} file: {_CURE}')
+        cure = ', which may blur numbers: export masks as PNG files, rather than convert them'
+        raise images.ImageError(f'is a {mask.format} file{cure if mask.format in _BLURRED else f": {_CURE}"}')
     if mask.mode not in _MODES:
         raise images.ImageError(f'has colors or transparency ({mask.mode}), not numbers of classes: {_CURE}')
     mask = images.upright(mask)
