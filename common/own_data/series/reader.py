@@ -95,7 +95,7 @@ def find_columns(table: Table, params: HParams) -> tuple[list[Feature], list[str
             columns.append({'name': name, 'kind': GROUP})
         elif role == TIME:
             order, first = _order_of(table, column), column.profile.evidence.first
-            has_zone = bool(order in dates.ORDERS and first and timeline.have_zones(pa.array([first[1]]))[0])
+            has_zone = bool(first and timeline.have_zones(pa.array([first[1]]), order)[0])
             columns.append({'name': name, 'kind': TIME, 'order': order, 'has_zone': has_zone})
         elif role == TARGET or column.kind == NUMERIC:
             columns.append({'name': name, 'kind': role or NUMERIC, **_style(table, column, role == TARGET, has_commas)})
@@ -129,8 +129,6 @@ def _order_of(table: Table, column: Column) -> str:
     is_plain = reading is not None and not reading.style and profile.is_integer
     values = [*column.values.counts()] if not is_plain else []
     order = timeline.find_order(reading.order if reading else '', is_plain, values)
-    if order == timeline.INTEGER and _FIRST_DATE <= column.numbers.min and column.numbers.max <= _LAST_DATE:
-        raise RunError(f'{place}: {column.numbers.min:.0f} seems to be a date: write it as 2024-12-31')
     if order == timeline.INTEGER:
         _check_integers(place, column)
     if order and not profile.evidence.first_unread or order == timeline.MONTH_ORDER:
@@ -150,6 +148,8 @@ def _order_of(table: Table, column: Column) -> str:
 def _check_integers(place, column):
     """Raises RunError for integers that are parts of dates without hyphens; warns of those that may count from a date on."""
     first, last = column.numbers.min, column.numbers.max
+    if _FIRST_DATE <= first and last <= _LAST_DATE:
+        raise RunError(f'{place}: {first:.0f} seems to be a date: write it as 2024-12-31')
     values = [f'{float(each):.0f}' for each in (first, last, *column.values.counts())]  # Few or none are counted of many.
     for what, written, pattern in _COMPACT:
         if all(map(pattern.fullmatch, values)):
@@ -253,7 +253,7 @@ def _parts(table, columns, missing) -> Iterator[tuple[np.ndarray, np.ndarray, np
             _refuse(table, group, cells, lines, is_missing(groups, missing), f'names no group: {_CORRECT}')
         numbers = [*of_kind(columns, TARGET), *of_kind(columns, NUMERIC)]
         values = np.stack([_numbers(table, one, cells, lines, missing) for one in numbers], 1)
-        yield times, values, lines, timeline.have_zones(cells[time['name']]), groups
+        yield times, values, lines, timeline.have_zones(cells[time['name']], time['order']), groups
 
 
 def _numbers(table, column, cells, lines, missing):

@@ -9,9 +9,7 @@ from estimator_trainer.common.own_data.tables import dates
 from estimator_trainer.common.own_data.texts import tokens
 
 _SPACES = r'[\s\pZ]*'  # Browsers write a narrow space before PM.
-_TIME = (
-    rf'(?:[T ]+(?:\d{{1,2}}):\d\d(?::\d\d(?:[.,]\d+)?)?{_SPACES}(?:[AaPp]\.?[Mm]\.?)?{_SPACES}(?:Z|UTC|[+-]\d\d(?::?\d\d)?)?)?'
-)
+_TIME = rf'(?:[T ]+(?:\d{{1,2}}):\d\d(?::\d\d(?:[.,]\d+)?)?{_SPACES}(?:[AaPp]\.?[Mm]\.?)?{_SPACES}(?:{dates.OFFSET})?)?'
 _CLOCK = (
     rf'^.*[T ]+(\d{{1,2}}):(\d\d)(?::(\d\d(?:[.,]\d+)?))?{_SPACES}(?:([AaPp])\.?[Mm]\.?)?{_SPACES}'
     r'(?:Z|UTC|([+-]\d\d)(?::?(\d\d))?)?$'

@@ -14,10 +14,11 @@ CYCLES = {'year': 365.2425, 'week': 7.0, 'day': 1.0}  # In days.
 MONTHS = {name.lower(): i for names in (calendar.month_name, calendar.month_abbr) for i, name in enumerate(names) if name} | {
     'sept': 9
 }
+OFFSET = r'Z|UTC|[+-]\d\d(?::?\d\d)?'  # From UTC, of the time of the day.
 _SPACES = r'(?u:\s)*'  # Of all of Unicode; digits are ASCII's, as graphs read them.
 _TIME = (
     r'(?:[T ]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d(?:[.,]\d+)?))?'
-    rf'{_SPACES}(?P<half>[AaPp]\.?[Mm]\.?)?{_SPACES}(?P<zone>Z|UTC|[+-]\d\d(?::?\d\d)?)?)?'
+    rf'{_SPACES}(?P<half>[AaPp]\.?[Mm]\.?)?{_SPACES}(?P<zone>{OFFSET})?)?'
 )
 _YEAR_FIRST = re.compile(rf'(?P<year>\d{{4}})(?P<by>[-/.])(?P<month>\d{{1,2}})(?P=by)(?P<day>\d{{1,2}}){_TIME}', re.ASCII)
 _YEAR_LAST = re.compile(
