@@ -112,7 +112,7 @@ def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], b
     columns, found, step = _known(table, params)
     windowing.check_lengths(path, found, params)
     windows = windowing.all_windows(found, params, params.metadata['season_length'])
-    _warn_of_season(path, windows, windows.season)
+    _warn_of_season(path, windows)
     for number in range(len(windows)):
         (group, _), window = windows.place(number), windows[number]
         wrong = windowing.lost_in_float32(window['past'][:, 0], params.metadata['least_scale'])
@@ -242,16 +242,13 @@ def _converted(params: HParams) -> tuple[dict[str, Any], str, dict[str, Windows]
     if step is None:
         cure = f'is group={params.group} the column that tells series apart?' if params.group else 'add rows'
         raise RunError(f'{path}: no series has two times: {cure}')
-    step = step._replace(has_zone=columns[0].get('has_zone', False))
+    step = step._replace(has_zone=columns[0]['has_zone'])
     reader.check_regular(table, columns, found, step)
     windowing.check_target(path, columns, windowing.check_lengths(path, found, params), params.window)
     cut, season = windowing.find_cut(found, params, step), params.season or step.season()
-    if constant := windowing.constants(columns, found, cut):
-        text = '%s: the columns %s never change before the evaluation, so nothing is learned from them: remove them.'
-        tf.logging.warning(text, path, ', '.join(constant))
     splits = windowing.split_windows(windowing.all_windows(found, params, season), cut)
     facts = windowing.describe(path, columns, splits, step, cut, season)
-    _warn_of_season(path, splits.get('eval', splits['train']), season)
+    _warn_of_season(path, splits.get('eval', splits['train']))
     _warn_of_new(path, splits)
     if _is_older(params):
         facts['columns'][0].pop('has_zone')
@@ -259,12 +256,12 @@ def _converted(params: HParams) -> tuple[dict[str, Any], str, dict[str, Windows]
     return facts, windowing.summarize(path, facts, splits, cut, ignored, params.season), splits
 
 
-def _warn_of_season(path: str, evaluated: Windows, season: int) -> None:
+def _warn_of_season(path: str, evaluated: Windows) -> None:
     """Warns of windows of the evaluation that begin before a whole season is known."""
-    count = int((evaluated.lasts + 1 < season).sum())
+    count = int((evaluated.lasts + 1 < evaluated.season).sum())
     if count:
         text = '%s: %d of %d windows have less than a season of %d rows before them: there, the last value is that baseline.'
-        tf.logging.warning(text, path, count, len(evaluated), season)
+        tf.logging.warning(text, path, count, len(evaluated), evaluated.season)
 
 
 def _warn_of_new(path: str, splits: dict[str, Windows]) -> None:

@@ -39,23 +39,6 @@ def find_cut(found: Mapping[str, Series], params: HParams, step: Step) -> int | 
     return int(times[len(times) - held_out])
 
 
-def constants(columns: Sequence[Feature], found: Mapping[str, Series], cut: int | None) -> list[str]:
-    """Returns the names of inputs that never change before the cut.
-
-    Nothing can be learned from them: once they change, a forecast follows weights as they were initialized.
-    """
-    low = high = np.full(len(of_kind(columns, NUMERIC)), np.nan)
-    for series in found.values():
-        inputs = series.values[_are_trained(series, cut), 1:]
-        low = np.fmin(low, np.fmin.reduce(inputs, 0, initial=np.nan))
-        high = np.fmax(high, np.fmax.reduce(inputs, 0, initial=np.nan))
-    return [one['name'] for one, changes in zip(of_kind(columns, NUMERIC), low < high) if not changes]
-
-
-def _are_trained(series, cut):
-    return np.full(len(series.times), True) if cut is None else series.times < cut
-
-
 @dataclasses.dataclass(frozen=True)
 class Windows(Sequence[dict[str, Any]]):
     """The windows of series as features for `records.encode`.
@@ -217,12 +200,16 @@ def describe(
                 'change eval_share'
             )
     trained = splits['train']
-    parts = [Series(*(part[_are_trained(one, cut)] for part in one)) for one in trained.series.values()]
+    parts = [one if cut is None else Series(*(part[one.times < cut] for part in one)) for one in trained.series.values()]
     inputs = of_kind(columns, NUMERIC)
     moments: list[Moments] = [Moments() for _ in inputs]
     for part in parts:
         for i, one in enumerate(moments):
             one.update(part.values[:, i + 1])
+    if constant := [one['name'] for one, of in zip(inputs, moments) if of.is_constant]:
+        # Once they change, a forecast follows weights as they were initialized.
+        text = '%s: the columns %s never change before the evaluation, so nothing is learned from them: remove them.'
+        tf.logging.warning(text, path, ', '.join(constant))
     described = iter(moments)
     facts = [{**one, 'mean': (of := next(described)).mean, 'std': of.std} if one['kind'] == NUMERIC else one for one in columns]
     times = np.concatenate([part.times for part in parts])
