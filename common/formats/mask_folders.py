@@ -22,17 +22,17 @@ def find(root: str, train_split: str) -> dict[str, tuple[str, str]]:
     split is ''.
 
     Raises:
-      UsageError: the directory is laid out as Pascal VOC, whose folders are no classes.
+      UsageError: the directory is laid out as Pascal VOC, whose folders are no classes; or masks of an evaluation's split have
+        no folder of pictures.
     """
     if not os.path.isdir(root):
         return {}
     pair, folders = {IMAGES, MASKS}, folders_of(root)
     if pair <= {*folders}:
         below = folders_of(os.path.join(root, IMAGES))
-        names = below if train_split in below and train_split in folders_of(os.path.join(root, MASKS)) else ['']
-        return {
-            name: (os.path.normpath(os.path.join(IMAGES, name)), os.path.normpath(os.path.join(MASKS, name))) for name in names
-        }
+        if train_split not in below or train_split not in folders_of(os.path.join(root, MASKS)):
+            return {'': (IMAGES, MASKS)}
+        return _places(root, train_split, below, '{kind}/{split}')
     if {*folders} >= _VOC:
         raise UsageError(
             f'{root}: is laid out as Pascal VOC: link its pictures and masks to train/images, train/masks, val/images and '
@@ -41,7 +41,19 @@ def find(root: str, train_split: str) -> dict[str, tuple[str, str]]:
     if train_split not in folders or not pair <= {*folders_of(os.path.join(root, train_split))}:
         return {}
     splits = [name for name in folders if IMAGES in folders_of(os.path.join(root, name))]
-    return {name: (os.path.join(name, IMAGES), os.path.join(name, MASKS)) for name in splits}
+    return _places(root, train_split, splits, '{split}/{kind}')
+
+
+def _places(root, train_split, splits, layout):
+    """Returns {split: (folder of pictures, folder of masks)}."""
+
+    def place(split):
+        return layout.format(split=split, kind=IMAGES), layout.format(split=split, kind=MASKS)
+
+    for images, masks in map(place, {*class_folders.eval_names(train_split)} - {*splits}):
+        if os.path.isdir(os.path.join(root, masks)):
+            raise UsageError(f'{root}: has the folder {masks}, but not {images} with the pictures: add it, or remove {masks}')
+    return {split: place(split) for split in splits}
 
 
 def scan(

@@ -29,22 +29,33 @@ def read_mask(path: str, height: int, width: int) -> np.ndarray:
     content = images.read(path)
     mask = images.decode(content)
     if mask.format != 'PNG':
-        cure = ', which may blur numbers: export masks as PNG files, rather than convert them'
-        raise images.ImageError(f'is a {mask.format} file{cure if mask.format in _BLURRED else f": {_CURE}"}')
+        blurred = ', which may blur numbers: export masks as PNG files, rather than convert them'
+        raise images.ImageError(f'is a {mask.format} file' + (blurred if mask.format in _BLURRED else f': {_CURE}'))
+    depth, is_gray = content[24], content[25] == 0
+    mask = images.upright(mask)
+    if depth == 8:
+        mask = _without_copies(mask)
     if mask.mode not in _MODES:
         raise images.ImageError(f'has colors or transparency ({mask.mode}), not numbers of classes: {_CURE}')
-    mask = images.upright(mask)
     if mask.size != (width, height):
         found = 'x'.join(map(str, mask.size))
         cure = 'turn it like the picture' if mask.size == (height, width) else 'resize it, without blending'
         raise images.ImageError(f'has {found} pixels, but its picture, upright, has {width}x{height}: {cure}')
     numbers = np.asarray(mask).astype(np.int64)
-    depth, is_gray = content[24], content[25] == 0
     if is_gray and depth in (2, 4):  # Pillow stretches these to 255.
         numbers //= 255 // (2**depth - 1)
     if numbers.max() > IGNORED:
         raise images.ImageError(f'has the number {numbers.max()}, but classes are below {IGNORED}: {_CURE}')
     return numbers.astype(np.uint8)
+
+
+def _without_copies(mask: Image.Image) -> Image.Image:
+    """Returns a mask in gray if its colors are equal and it is opaque, otherwise as it is."""
+    if mask.mode not in ('LA', 'RGB', 'RGBA'):
+        return mask
+    pixels = np.asarray(mask.convert('RGBA'))
+    is_gray = (pixels[..., :3] == pixels[..., :1]).all() and (pixels[..., 3] == 255).all()
+    return mask.getchannel(0) if is_gray else mask
 
 
 def to_record(mask: np.ndarray) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Users' own pictures with masks: layouts, numbers, classes, bad input."""
 
 import os
+import shutil
 import struct
 import unicodedata
 import zlib
@@ -147,17 +148,28 @@ def test_the_numbers_of_masks_of_all_kinds_are_read_as_they_are(tmp_path):
 
 def gray_png(mask, bits):
     """Returns a gray PNG file of few bits, which Pillow does not write."""
-
-    def chunk(kind, data):
-        return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
-
     rows = b''
     for row in mask.tolist():
         text = ''.join(f'{value:0{bits}b}' for value in row)
         text += '0' * (-len(text) % 8)
         rows += b'\0' + bytes(int(text[i : i + 8], 2) for i in range(0, len(text), 8))
-    header = struct.pack('>IIBBBBB', mask.shape[1], mask.shape[0], bits, 0, 0, 0, 0)
+    return png(*mask.shape, bits, 0, rows)
+
+
+def png(height, width, bits, color_type, rows):
+    """Returns a PNG file of rows that each begin with the number of their filter."""
+
+    def chunk(kind, data):
+        return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+
+    header = struct.pack('>IIBBBBB', width, height, bits, color_type, 0, 0, 0)
     return b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', header) + chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b'')
+
+
+@pytest.mark.parametrize('mode', ['RGB', 'RGBA', 'LA'])
+def test_a_mask_in_colors_that_are_all_gray_is_read(mode, tmp_path):
+    save(tmp_path / 'm.png', Image.fromarray(numbers(0)).convert(mode))
+    np.testing.assert_array_equal(masks.read_mask(str(tmp_path / 'm.png'), SIDE, SIDE), numbers(0))
 
 
 def test_masks_of_0_and_255_alone_are_two_classes_and_that_is_said(tmp_path, caplog):
@@ -264,13 +276,26 @@ def test_a_pair_with_broken_links_counts_once(tmp_path, caplog):
         ('BMP', 'is a BMP file: save it as a gray or palette PNG'),
         ('RGB', 'has colors or transparency (RGB), not numbers of classes: save it as a gray or palette PNG'),
         ('RGBA', 'has colors or transparency (RGBA)'),
+        ('LA', 'has colors or transparency (LA)'),
+        ('key', 'has colors or transparency (RGB)'),
+        ('16 bits', 'has colors or transparency (RGB)'),
         ('I;16', 'has the number 300, but classes are below 255'),
     ],
 )
 def test_a_file_that_is_no_mask_is_one_line(kind, reason, tmp_path):
-    mask = np.full([2, 2], 300, np.uint16) if kind == 'I;16' else numbers(0, 2, 2)
-    drawing = Image.fromarray(mask) if kind in ('BMP', 'JPEG', 'I;16') else Image.fromarray(mask).convert(kind)
-    drawing.save(tmp_path / 'm.png', kind if kind in ('BMP', 'JPEG') else 'PNG')
+    path = tmp_path / 'm.png'
+    drawing = Image.fromarray(np.full([2, 2], 300, np.uint16) if kind == 'I;16' else numbers(0, 2, 2))
+    if kind == 'RGB':
+        drawing = Image.merge('RGB', [drawing, drawing, Image.new('L', (2, 2))])
+    if kind in ('RGBA', 'LA'):
+        drawing = drawing.convert(kind)
+        drawing.putalpha(254)
+    if kind == '16 bits':  # Pillow keeps the upper 8 of them, here 0.
+        path.write_bytes(png(2, 2, 16, 2, bytes(2 * (1 + 2 * 6))))
+    elif kind == 'key':
+        drawing.convert('RGB').save(path, transparency=(255, 255, 255))
+    else:
+        drawing.save(path, kind if kind in ('BMP', 'JPEG') else 'PNG')
     assert raised(ImageError, masks.read_mask, str(tmp_path / 'm.png'), 2, 2).startswith(reason)
 
 
@@ -334,6 +359,17 @@ def test_unsuitable_masks_are_one_line(spoil, hparams, message, tmp_path):
     fill(tmp_path / 'p')
     spoil(tmp_path / 'p')
     assert message in raised(UsageError, prepare, tmp_path / 'p', *filter(None, [hparams]))
+
+
+@pytest.mark.parametrize('place', ['{split}/{kind}', '{kind}/{split}'])
+def test_masks_of_an_evaluation_without_its_pictures_are_one_line(place, tmp_path):
+    for split in ('train', 'val', 'drafts'):
+        fill(tmp_path / 'p', images=place.format(split=split, kind='images'), drawn=place.format(split=split, kind='masks'))
+    pictures, drawn = (place.format(split='val', kind=kind) for kind in ('images', 'masks'))
+    shutil.rmtree(tmp_path / 'p' / place.format(split='drafts', kind='images'))
+    assert len(prepare(tmp_path / 'p').places('eval')) == 10
+    shutil.rmtree(tmp_path / 'p' / pictures)
+    assert f'has the folder {drawn}, but not {pictures} with the pictures' in raised(UsageError, prepare, tmp_path / 'p')
 
 
 def test_folders_of_pascal_voc_are_not_taken_for_classes(tmp_path):
