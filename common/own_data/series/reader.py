@@ -53,6 +53,7 @@ _COUNTS = (  # In milliseconds, and what 0 is.
     ('seconds since 1970', 1000, 0),
     ('milliseconds since 1970', 1, 0),
     ('microseconds since 1970', 1e-3, 0),
+    ('nanoseconds since 1970', 1e-6, 0),
     ('days of a spreadsheet', timeline.DAY, -25569 * timeline.DAY),  # Since 1899-12-30.
 )
 _FIRST_COUNTED, _LAST_COUNTED = 5 * 365 * timeline.DAY, 80 * 365 * timeline.DAY  # About 1975 to 2050, since 1970.
@@ -146,7 +147,7 @@ def _order_of(table: Table, column: Column) -> str:
 
 
 def _check_integers(place, column):
-    """Raises RunError for integers that are parts of dates without hyphens; warns of those that may count from a date on."""
+    """Raises RunError for dates, or parts of them, without hyphens; warns of integers that may count from a date on."""
     first, last = column.numbers.min, column.numbers.max
     if _FIRST_DATE <= first and last <= _LAST_DATE:
         raise RunError(f'{place}: {first:.0f} seems to be a date: write it as 2024-12-31')
@@ -156,9 +157,11 @@ def _check_integers(place, column):
             cure = f'write it as {written}; if these are numbers of steps, subtract a constant'
             raise RunError(f'{place}: {values[0]} seems to be {what}: {cure}')
     for what, units, begin in _COUNTS:
-        moments = [begin + end * units for end in (first, last)] if last < 2**53 else []
-        if moments and all(_FIRST_COUNTED <= each < _LAST_COUNTED for each in moments):
+        moments = [begin + end * units for end in (first, last)]
+        if all(_FIRST_COUNTED <= each < _LAST_COUNTED for each in moments):
             shown = str(np.datetime64(round(moments[0]), 'ms').astype('datetime64[s]')).replace('T', ' ')
+            if last >= timeline.MAX_INTEGER:
+                raise RunError(f'{place}: {values[0]} seems to be {what}: write it as {shown}')
             text = '%s: the integers are read as numbers of steps, without a calendar: if they are %s, write %s as %s.'
             tf.logging.warning(text, place, what, values[0], shown)
 

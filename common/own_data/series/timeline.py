@@ -14,6 +14,7 @@ from estimator_trainer.common.own_data.tables import cells, dates
 
 DAY = 86_400_000
 HOUR = DAY // 24
+MAX_INTEGER = 2**53  # Those below are exact as float64.
 MONTH_ORDER, INTEGER = 'ym', 'integer'  # Orders besides those of dates: 2024-12, and numbers of steps, years or the like.
 TIME, WORKDAY, MONTH = 'time', 'workday', 'month'
 HARMONICS = 3
@@ -137,7 +138,7 @@ def to_times(texts: Any, order: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns the times in cells, string [n], as int64 [n], and which of these are known, bool [n]."""
     if order == INTEGER:
         found = cells.to_numbers(texts)
-        is_known = (found == np.trunc(found)) & (np.abs(found) < 2**53)
+        is_known = (found == np.trunc(found)) & (np.abs(found) < MAX_INTEGER)
         return np.where(is_known, found, 0).astype(np.int64), is_known
     if order == MONTH_ORDER:
         found = np.array([dates.read(f'{text}-01').get(dates.YMD, np.nan) for text in texts.to_pylist()], float)

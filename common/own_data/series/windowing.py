@@ -188,7 +188,7 @@ def _scales(target, window):
 def describe(
     path: str, columns: Sequence[Feature], splits: Mapping[str, Windows], step: Step, cut: int | None, season: int
 ) -> dict[str, Any]:
-    """Returns the metadata, see datasets/series.py; its statistics are of the training part only.
+    """Returns the metadata, see datasets/series.py; its statistics are of the training part only. Warns of constant inputs.
 
     Raises:
       RunError: a split has no windows.
