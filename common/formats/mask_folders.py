@@ -45,7 +45,7 @@ def find(root: str, train_split: str) -> dict[str, tuple[str, str]]:
 
 
 def _places(root, train_split, splits, layout):
-    """Returns {split: (folder of pictures, folder of masks)}."""
+    """Returns {split: (folder of pictures, folder of masks)}; raises UsageError if an evaluation's split has masks alone."""
 
     def place(split):
         return layout.format(split=split, kind=IMAGES), layout.format(split=split, kind=MASKS)
