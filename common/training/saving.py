@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+from tensorflow.python.training import checkpoint_management
 
 from estimator_trainer.common import files
 from estimator_trainer.common.errors import RunError, UsageError
@@ -213,14 +214,16 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
 
     def _write_graph(self, graph):
         """Writes the graph, without the training data and pretrained vectors, to graph.pbtxt and for TensorBoard."""
-        definition = graph.as_graph_def(add_shapes=True)
-        empty_constants(definition, 'input/')
-        empty_constants(definition, SCOPE)
-        # As equivalent text from C++: Python's text_format takes 0.1 s and more.
-        files.write(f'{self._checkpoint_dir}/graph.pbtxt', str(definition))
-        self._summary_writer.add_event(tf.Event(wall_time=time.time(), graph_def=definition.SerializeToString()))
         saver = self._get_saver()
+        definition = graph.as_graph_def(add_shapes=True)
         meta = tf.train.export_meta_graph(graph=graph, graph_def=definition, saver_def=saver.saver_def if saver else None)
+        # It no longer changes: a Saver exports it for each checkpoint, which takes ten times as long as to save few weights.
+        self._meta_graph = meta.SerializeToString()
+        empty_constants(meta.graph_def, 'input/')
+        empty_constants(meta.graph_def, SCOPE)
+        # As equivalent text from C++: Python's text_format takes 0.1 s and more.
+        files.write(f'{self._checkpoint_dir}/graph.pbtxt', str(meta.graph_def))
+        self._summary_writer.add_event(tf.Event(wall_time=time.time(), graph_def=meta.graph_def.SerializeToString()))
         self._summary_writer.add_meta_graph(meta)
 
     def after_run(self, run_context, run_values):
@@ -270,7 +273,10 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
                 listener.before_save(session, step)
             saver = self._get_saver()
             retention.delete_excess(saver, self._keep_every)
-            saver.save(session, self._save_path, global_step=step)
+            if path := saver.save(
+                session, self._save_path, global_step=step, write_meta_graph=False
+            ):  # None without variables.
+                files.write(checkpoint_management.meta_graph_filename(path), self._meta_graph)
             if self._state:
                 self._state.delete_old()
         return any([listener.after_save(session, step) for listener in self._listeners])  # noqa: C419 - all must be called

@@ -169,6 +169,28 @@ def test_the_graph_is_written_without_the_data_of_the_input(tmp_path):
     assert np.array_equal(small, data[:9]) and np.array_equal(outside, data)
 
 
+def test_each_checkpoint_has_the_whole_graph_which_is_exported_once(tmp_path, monkeypatch):
+    exported, as_graph_def = [], tf.Graph.as_graph_def
+    with tf.Graph().as_default() as graph:
+        with tf.name_scope('input'):
+            tf.constant(np.arange(5000), name='numbers')
+        count = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+        with tf.train.SingularMonitoredSession([CheckpointSaver(str(tmp_path), [1])]) as session:
+            monkeypatch.setattr(tf.Graph, 'as_graph_def', lambda *args, **options: exported.append(args))
+            for _ in range(3):
+                session.run(count)
+        assert not exported
+        monkeypatch.setattr(tf.Graph, 'as_graph_def', as_graph_def)
+        (saver,) = graph.get_collection(tf.GraphKeys.SAVERS)
+        expected = saver.export_meta_graph()
+    for step in range(4):
+        assert tf.MetaGraphDef.FromString((tmp_path / f'model.ckpt-{step}.meta').read_bytes()) == expected
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.import_meta_graph(str(tmp_path / 'model.ckpt-3.meta')).restore(session, str(tmp_path / 'model.ckpt-3'))
+        assert session.run(tf.global_variables()) == [3]
+        assert np.array_equal(session.run('input/numbers:0'), np.arange(5000))
+
+
 @pytest.mark.parametrize(
     'added, warned', [([1, 1, 0], []), ([1, 0, 1, 1], ['the global step is 9 after the batch of step 10'])]
 )
