@@ -15,7 +15,7 @@ from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.runs import rollback, saved_dataset, saved_flags
-from estimator_trainer.common.storage import checkpoints, run_dir
+from estimator_trainer.common.storage import checkpoints, provenance, run_dir
 from estimator_trainer.hparams import build, comparison, overrides
 
 _OF_EVALUATION = ('eval_splits', 'eval_steps', 'best_metric')
@@ -55,7 +55,18 @@ def _hparams(output_dir):
     except tf.errors.UnimplementedError:  # The model's module may register the file system.
         return None
     except ValueError as error:
-        raise UsageError(f'{error}; choose another --output_dir') from None
+        raise UsageError(f'{error}; {_cure(output_dir)}') from None
+
+
+def _cure(output_dir: str) -> str:
+    """Returns what helps a run whose hparams.json is missing or corrupt, for a message."""
+    known = [start['made_by'].get('hparams') or {} for start in provenance.known(output_dir).starts]
+    # After another change, the file had its history, too, without which training would go on with other batches.
+    if known and not any(comparison.differences(other, known[-1], (*_LENGTH, 'min_steps')) for other in known):
+        return (
+            f'restore it: it had what {provenance.path_of(output_dir)} has as hparams in made_by, in the last line with these'
+        )
+    return f'restore it, or choose another --output_dir; --warm_start_from={output_dir} takes over the weights'
 
 
 def is_alone(FLAGS: flags.FlagValues) -> bool:
@@ -79,14 +90,15 @@ def take(FLAGS: flags.FlagValues, output_dir: str) -> SavedRun | None:
         _check_names(FLAGS, output_dir)
         return None
     schedule = SCHEDULES[FLAGS.schedule]
-    if schedule.trains and not schedule.is_dry_run and is_alone(FLAGS) and not _hparams(output_dir):
+    if not schedule.is_dry_run and not _hparams(output_dir):
         _check_is_new(output_dir)
-        tf.logging.warning(
-            '%s has no run: --model=%s and --dataset=%s, the defaults, are trained there.',
-            output_dir,
-            FLAGS.model,
-            FLAGS.dataset,
-        )
+        if schedule.trains and is_alone(FLAGS):
+            tf.logging.warning(
+                '%s has no run: --model=%s and --dataset=%s, the defaults, are trained there.',
+                output_dir,
+                FLAGS.model,
+                FLAGS.dataset,
+            )
     run = _find(FLAGS, output_dir)
     if not run:
         return None
@@ -107,8 +119,7 @@ def _check_is_new(output_dir):
     """Raises UsageError if a directory without hparams.json has checkpoints, as one of which only these were copied."""
     with contextlib.suppress(tf.errors.UnimplementedError):  # As in `_hparams`.
         if checkpoints.has_checkpoint(output_dir):
-            cure = 'restore it, or give --model, --dataset and --hparams'
-            raise UsageError(f'--output_dir={output_dir}: has checkpoints, but no hparams.json: {cure}')
+            raise UsageError(f'--output_dir={output_dir}: has checkpoints, but no hparams.json: {_cure(output_dir)}')
 
 
 def take_local_cluster(FLAGS: flags.FlagValues, output_dir: str) -> None:

@@ -13,7 +13,7 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import check_no_pipes, explain, names_in, remove_abandoned
 from estimator_trainer.common.paths import is_remote, real
 from estimator_trainer.common.storage.abandoned import move
-from estimator_trainer.common.storage.best_checkpoint import best_dir, find_best
+from estimator_trainer.common.storage.best_checkpoint import best_dir, find_best, intact_best
 from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, open_checkpoint, paths_of, without_suffix
 
 # Temporary files of TensorFlow, left behind by an interrupted save.
@@ -67,8 +67,18 @@ def latest_intact(output_dir: str) -> str | None:
     if _list(output_dir) != listed:  # A run has saved others meanwhile, and deleted these.
         return latest_intact(output_dir)
     if any(step > 0 for step, _ in listed):
-        raise RunError(f'{output_dir}: all checkpoints are corrupt: choose another directory')
+        raise RunError(f'{output_dir}: all checkpoints are corrupt{_cure(output_dir)}')
     return None
+
+
+def _cure(output_dir):
+    """Returns the end of the message about a directory whose own checkpoints are all corrupt."""
+    best = None
+    with contextlib.suppress(RunError):  # best.json is corrupt, too.
+        best = intact_best(output_dir)
+    if not best:
+        return ': choose another directory'
+    return f', but not {best}: use --checkpoint=best, or copy {best}.* to {output_dir} to train on from there'
 
 
 def recover(output_dir: str) -> None:

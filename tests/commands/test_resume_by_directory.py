@@ -10,6 +10,7 @@ from estimator_trainer.common.commands import flags as run_flags
 from estimator_trainer.common.commands import saved_run, trainer
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.runs import saved_flags
+from estimator_trainer.common.storage import provenance
 from estimator_trainer.datasets import polynomial
 from estimator_trainer.hparams import build, sets
 from tests.shared import POLYNOMIAL, assert_equal, read_weights, refused
@@ -23,6 +24,7 @@ KEPT = {
     'warm_start_from': '/weights',
     'xla': True,
 }
+EMPTY = 'Expecting value: line 1 column 1 (char 0)'
 EVALUATION = {'eval_splits', 'eval_steps', 'best_metric'}
 MODEL = {'model', 'dataset'}
 
@@ -211,12 +213,27 @@ def test_a_directory_alone_that_has_no_run_gets_the_default_model_after_a_warnin
     ]
 
 
-def test_checkpoints_alone_do_not_go_on_as_the_default_model(directory):
+@pytest.mark.parametrize(
+    'given', [(), ('--schedule=evaluate',), ('--schedule=predict', '--model=mlp'), ('--model=mlp', '--dataset=table')]
+)
+def test_checkpoints_without_hyper_parameters_are_not_used_with_the_defaults(directory, given):
     output_dir = directory()
-    os.remove(f'{output_dir}/hparams.json')
-    assert refused(taken, output_dir) == (
-        f'--output_dir={output_dir}: has checkpoints, but no hparams.json: restore it, or give --model, --dataset and --hparams'
-    )
+    path = f'{output_dir}/hparams.json'
+    os.remove(path)
+    missing = f'--output_dir={output_dir}: has checkpoints, but no hparams.json: restore it'
+    others = f', or choose another --output_dir; --warm_start_from={output_dir} takes over the weights'
+    assert refused(taken, output_dir, *given) == missing + others
+    for kind, values in (('start', {'num_epochs': 1.0}), ('resume', {'num_epochs': 2.0})):
+        made_by = {'hparams': {'model': 'mlp', 'dataset': 'table', 'batch_size': 7, **values}}
+        provenance.append(output_dir, {'kind': kind, 'step': 0, 'tensors': '', 'made_by': made_by})
+    known = f': it had what {output_dir}/provenance.jsonl has as hparams in made_by, in the last line with these'
+    assert refused(taken, output_dir, *given) == missing + known
+    with open(path, 'w'):
+        pass
+    assert refused(taken, output_dir, *given).endswith(f'hparams.json: is not JSON: {EMPTY}; restore it{known}')
+    made_by['hparams']['batch_size'] = 8  # From a step on, which only hparams.json had.
+    provenance.append(output_dir, {'kind': 'resume', 'step': 5, 'tensors': '', 'made_by': made_by})
+    assert refused(taken, output_dir, *given).endswith(others)
 
 
 def test_data_that_is_gone_from_its_old_place_is_looked_for_in_the_default_one(directory, tmp_path, caplog):

@@ -1,6 +1,7 @@
 """Checkpoints are found, awaited and loaded into a model; damaged ones are skipped or named."""
 
 import itertools
+import json
 import os
 import shutil
 import tempfile
@@ -104,6 +105,28 @@ def test_leftovers_of_an_interrupted_save_are_deleted_and_not_taken_for_checkpoi
     (tmp_path / 'new' / 'checkpoint').mkdir(parents=True)  # A folder of the user's.
     checkpoints.recover(str(tmp_path / 'new'))
     assert (tmp_path / 'new' / 'checkpoint').exists()
+
+
+def test_the_best_checkpoint_is_named_if_it_alone_is_intact(tmp_path):
+    output, best = tmp_path / 'run', tmp_path / 'run' / 'best'
+    best.mkdir(parents=True)
+    save(output, 1)
+    save(best, 1)
+    record = {'checkpoint': 'model.ckpt-1', 'split': 'eval', 'metric': 'loss', 'is_max': False, 'value': 1.0}
+    (best / 'best.json').write_text(json.dumps(record))
+    DAMAGES['emptied'](output / f'model.ckpt-1.{DATA}')
+    message = f'{output}: all checkpoints are corrupt'
+    assert failed(checkpoints.latest_intact, str(output)) == (
+        f'{message}, but not {best}/model.ckpt-1: use --checkpoint=best, or copy {best}/model.ckpt-1.* to {output} '
+        'to train on from there'
+    )
+    for path in best.glob('model.ckpt-1.*'):
+        shutil.copy(path, output)
+    assert checkpoints.latest_intact(str(output)) == f'{output}/model.ckpt-1'
+    for damaged in (best / f'model.ckpt-1.{DATA}', best / 'best.json'):
+        DAMAGES['emptied'](damaged)
+        DAMAGES['emptied'](output / f'model.ckpt-1.{DATA}')
+        assert failed(checkpoints.latest_intact, str(output)) == f'{message}: choose another directory'
 
 
 @pytest.mark.parametrize('damage', DAMAGES)
