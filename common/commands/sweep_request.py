@@ -18,7 +18,7 @@ from estimator_trainer.common.pipeline import checksums
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.objective import parse_objective
-from estimator_trainer.common.sweep import forks, sampling
+from estimator_trainer.common.sweep import forks, sampling, shared_data
 from estimator_trainer.common.sweep import space as spaces
 from estimator_trainer.common.sweep.search import search
 from estimator_trainer.common.sweep.trials import TrialRunner
@@ -70,7 +70,8 @@ def run(
     def find_data():
         source = DataSource(dataset, FLAGS.data_dir, params)
         source.prepare()
-        return checksums.of_splits(source, [params.train_split, *FLAGS.eval_splits])
+        of_splits = checksums.of_splits(source, [params.train_split, *FLAGS.eval_splits])
+        return {**of_splits, **shared_data.of_files(params, values)}
 
     return search(trial_runner, space, FLAGS.sampler, setup, find_data, num_trials, FLAGS.jobs, stop, server, array_task)
 

@@ -46,7 +46,7 @@ def search(
       space: from `make_space`.
       sampler: see `sampling.make_sampler`.
       setup: the setup that trials must share to be comparable, as JSON.
-      find_data: returns {split: checksum} of the data, once a dry run has found no mistakes.
+      find_data: returns {split or path: checksum} of the data, once a dry run has found no mistakes.
       num_trials: the total number of trials, including earlier ones.
       jobs: number of runs in parallel.
       server: forks the runs; None if each is to be a new process.

@@ -45,7 +45,7 @@ def open_study(
       directory: must be local.
       objective: applies to a trial's best evaluation.
       setup: the setup that trials must share to be comparable; JSON-serializable.
-      data: {split: checksum} of the data, as far as it is known, which they must share, too.
+      data: {split or path: checksum} of the data, as far as it is known, which they must share, too.
 
     Raises:
       UsageError: the study was created with another setup, or its data has changed.

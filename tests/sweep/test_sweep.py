@@ -205,13 +205,19 @@ def test_a_mistake_costs_no_trial_and_a_complete_sweep_only_prints_the_result(se
 
 def test_a_sweep_of_changed_data_does_not_resume(search, tmp_path):
     path, rows = tmp_path / 'rows.csv', [f'{number % 7},{number % 2}' for number in range(24)]
-    table = ('--model=linear', '--dataset=table', f'--hparams=table_file={path}')
+    used, other = tmp_path / 'used.json', tmp_path / 'other.json'
+    table, space = ('--model=linear', '--dataset=table', f'--hparams=table_file={path}'), {'schema': [str(used), str(other)]}
     path.write_text('\n'.join(['x,target', *rows, '']))
-    assert search(RATES, '--trials=1', *table)[0] == 0
+    for schema in (used, other):
+        schema.write_text('{"columns": {"x": "numeric"}}')
+    assert search(space, '--trials=1', *table)[0] == 0
+    change = 'has changed since the first of these runs, or is converted differently by other ver'
+    other.write_text('{"columns": {"x": "categorical"}}')  # Of no record of the sweep's own data.
+    code, _, err = search(space, '--trials=2', *table)
+    assert code == 2 and f'study.db: the data of {other} {change}' in err and len(trials_of(tmp_path)) == 1, err
     path.write_text('\n'.join(['x,target', *rows, '5,1', '']))
-    code, _, err = search(RATES, '--trials=2', *table)
-    changed = 'study.db: the data of train has changed since the first of these runs, or is converted differently by other ver'
-    assert code == 2 and changed in err and len(trials_of(tmp_path)) == 1, err
+    code, _, err = search(space, '--trials=2', *table)
+    assert code == 2 and f'study.db: the data of train and {other} {change}' in err and len(trials_of(tmp_path)) == 1, err
 
 
 def test_a_sweep_leaves_directories_of_other_runs_alone(search, run, tmp_path):
