@@ -98,6 +98,21 @@ def test_the_server_of_a_task_takes_the_session_config(monkeypatch, tmp_path):
     assert server.server_def.default_session_config == tf.compat.v1.ConfigProto(intra_op_parallelism_threads=3)
 
 
+@pytest.mark.parametrize(
+    ('more', 'device_fn', 'warned'), [({}, None, 1), ({'ps': 1}, None, 0), ({}, lambda op: '/job:chief', 0)]
+)
+@pytest.mark.parametrize('task', ['chief', 'worker'])
+def test_tasks_that_train_without_a_parameter_server_are_warned(monkeypatch, tmp_path, caplog, task, more, device_fn, warned):
+    monkeypatch.setenv('TF_CONFIG', tf_config(addresses(chief=1, worker=1, **more), task))
+    config = tf.estimator.RunConfig(str(tmp_path), device_fn=device_fn, experimental_max_worker_delay_secs=0)
+    estimator = tf.estimator.Estimator(lambda features: None, config=config)
+    monkeypatch.setattr(estimator, 'train', lambda **arguments: None)
+    specs = tf.estimator.TrainSpec(dict, 1), tf.estimator.EvalSpec(dict)
+    getattr(training._TrainingExecutor(estimator, *specs), f'run_{task}')()
+    text = 'TF_CONFIG has 2 tasks that train, but no parameter server'
+    assert sum(text in message for message in caplog.messages) == warned
+
+
 def test_workers_learn_from_the_examples_of_all_and_go_on_after_a_kill_and_the_evaluator_evaluates(start, tmp_path):
     cluster = addresses(worker=2, evaluator=1)  # The first worker is the chief.
     tasks = start({'worker': cluster['worker']}, ['worker'], tmp_path, 10**7, 'multi_worker', 'graph')

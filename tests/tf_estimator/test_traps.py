@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
-from tensorflow_estimator.python.estimator import early_stopping
+from tensorflow_estimator.python.estimator import early_stopping, training
 
 from tests.tf_estimator.programs import run_fresh
 
@@ -28,8 +28,8 @@ def model_fn(features, labels, mode, params):
     return est.EstimatorSpec(mode, {'y': y}, loss, optimizer.minimize(loss, tf.train.get_global_step()))
 
 
-def make(directory, warm_start=None, **params):
-    config = est.RunConfig(str(directory), save_checkpoints_steps=2)
+def make(directory, warm_start=None, keep=5, **params):
+    config = est.RunConfig(str(directory), save_checkpoints_steps=2, keep_checkpoint_max=keep)
     return est.Estimator(model_fn, config=config, params=params, warm_start_from=warm_start)
 
 
@@ -167,6 +167,49 @@ def test_a_task_beside_the_chief_reads_that_training_goes_on_until_the_chief_say
         assert not read()
         session.run(chief._stop_op)
         assert read()
+
+
+@pytest.mark.parametrize('when', ['before the evaluation', 'before the export'])
+def test_an_evaluator_goes_on_if_the_training_deletes_its_checkpoint(tmp_path, caplog, when):
+    class Train(tf.train.SessionRunHook):  # As the chief does meanwhile, which keeps one checkpoint.
+        def begin(self):
+            if when == 'before the evaluation':
+                make(tmp_path, keep=1).train(data(), max_steps=4)
+
+        def end(self, session):
+            make(tmp_path, keep=1).train(data(), max_steps=4)
+
+    best = est.BestExporter('best', serving, compare_fn=lambda best_eval_result, current_eval_result: False)
+    make(tmp_path, keep=1).train(data(), max_steps=2)
+    spec = est.EvalSpec(data(), steps=1, hooks=[Train()], exporters=best, start_delay_secs=0, throttle_secs=0)
+    training._TrainingExecutor(make(tmp_path), est.TrainSpec(data(), 4), spec).run_evaluator()
+    assert len(list(tmp_path.glob('export/best/*/saved_model.pb'))) == 1
+    warning = f'{tmp_path}/model.ckpt-2 has been deleted while it was evaluated or exported'
+    assert [message.partition(':')[0] for message in caplog.messages if 'has been deleted' in message] == [warning]
+
+    class Wrong:
+        name = 'wrong'
+
+        def export(self, *args, **kwargs):
+            raise ValueError('The export is wrong')
+
+    with pytest.raises(ValueError, match='The export is wrong'):
+        training._TrainingExecutor(make(tmp_path), est.TrainSpec(data(), 4), spec._replace(exporters=[Wrong()])).run_evaluator()
+
+
+def test_a_best_exporter_compares_with_its_last_export_not_with_one_that_failed(tmp_path):
+    estimator = make(tmp_path)
+    estimator.train(data(), max_steps=2)
+    best = est.BestExporter('best', serving)
+
+    def export(loss, checkpoint):
+        return best.export(estimator, str(tmp_path / 'best'), str(tmp_path / checkpoint), {'loss': loss}, False)
+
+    assert export(3.0, 'model.ckpt-2')
+    with pytest.raises(ValueError, match='not a valid checkpoint'):
+        export(1.0, 'deleted')
+    assert export(2.0, 'model.ckpt-2')
+    assert not export(2.5, 'model.ckpt-2')
 
 
 def test_several_evaluations_each_have_a_name_metrics_and_exports(tmp_path):

@@ -27,7 +27,12 @@ def _export(export, self, estimator, export_path, checkpoint_path, eval_result, 
         self._model_dir = estimator.model_dir
         self._best_eval_result = _find_best(self, export_path, eval_result)
         self._has_exported = self._best_eval_result is not None
-    exported = export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
+    best = self._best_eval_result
+    try:
+        exported = export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
+    except BaseException:
+        self._best_eval_result = best  # The next one is not compared with what is not there.
+        raise
     directory = tf.compat.as_str_any(exported or '')
     if directory and tf.io.gfile.isdir(directory):
         path = os.path.join(directory, _RESULT)

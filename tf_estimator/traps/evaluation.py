@@ -1,4 +1,4 @@
-"""Evaluations that are empty, that nobody sees or that are several, and the export at the end of a run."""
+"""Evaluations that are empty, that nobody sees, that are several or lose their checkpoint, and the export after training."""
 
 from tf_estimator.mending import around
 from tf_estimator.traps import by_steps
@@ -56,6 +56,11 @@ def _with_several(init, self, estimator, train_spec, eval_spec, *args, **kwargs)
     init(self, estimator, train_spec, eval_spec, *args, **kwargs)
 
 
+def _is_deleted(checkpoint, error):
+    """Whether an error is that of a checkpoint that the training has deleted meanwhile."""
+    return bool(checkpoint) and checkpoint in str(error) and not tf.train.checkpoint_exists(checkpoint)
+
+
 class _Evaluator(training._TrainingExecutor._Evaluator):  # type: ignore[name-defined]
     """Evaluates and exports by several EvalSpecs. The metrics of the others are {'NAME/METRIC': value}."""
 
@@ -76,7 +81,19 @@ class _Evaluator(training._TrainingExecutor._Evaluator):  # type: ignore[name-de
         return step >= (self._max_training_steps or float('inf')) or by_steps.is_due(step, last, self.every_steps)
 
     def evaluate_and_export(self):
-        result, exports = super().evaluate_and_export()
+        checkpoint = self._estimator.latest_checkpoint()
+        try:
+            result, exports = super().evaluate_and_export()
+        except (ValueError, tf.errors.NotFoundError) as error:
+            # An evaluator's process that ends here would miss all later checkpoints, and the final export.
+            if not _is_deleted(checkpoint, error):
+                raise
+            warn(
+                '%s has been deleted while it was evaluated or exported: the next one is evaluated in its place. '
+                'RunConfig(keep_checkpoint_max=...), or max_to_keep of a Saver, keeps more.',
+                checkpoint,
+            )
+            return training._EvalResult(training._EvalStatus.NO_NEW_CHECKPOINT), []
         if result.status == training._EvalStatus.EVALUATED:
             self._result = result
             for other in self._others:

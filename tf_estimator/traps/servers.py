@@ -6,6 +6,7 @@ import sys
 import time
 
 from tf_estimator.mending import around
+from tf_estimator.traps.log import warn
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.training import server_lib
@@ -34,6 +35,20 @@ def _start_server(start, self, config):
     )
     server.start()
     return server
+
+
+@around(training._TrainingExecutor, '_start_distributed_training')
+def _start_training(start, self, *args, **kwargs):
+    """Says that tasks without parameter servers do not share variables, unless the program places them itself."""
+    config = self._estimator.config
+    if config.num_worker_replicas > 1 and not config.num_ps_replicas and config.device_fn is None:
+        warn(
+            'TF_CONFIG has %d tasks that train, but no parameter server, which has the variables of all: the chief trains '
+            'alone, and the others wait. Add a task ps, or give '
+            'RunConfig(train_distribute=tf.distribute.experimental.MultiWorkerMirroredStrategy()).',
+            config.num_worker_replicas,
+        )
+    return start(self, *args, **kwargs)
 
 
 @around(estimators.Estimator, 'train')
