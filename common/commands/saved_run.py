@@ -63,9 +63,7 @@ def _cure(output_dir: str) -> str:
     known = [start['made_by'].get('hparams') or {} for start in provenance.known(output_dir).starts]
     # After another change, the file had its history, too, without which training would go on with other batches.
     if known and not any(comparison.differences(other, known[-1], (*_LENGTH, 'min_steps')) for other in known):
-        return (
-            f'restore it: it had what {provenance.path_of(output_dir)} has as hparams in made_by, in the last line with these'
-        )
+        return f'restore it with the hparams of made_by from {provenance.path_of(output_dir)}, of the last line that has any'
     return f'restore it, or choose another --output_dir; --warm_start_from={output_dir} takes over the weights'
 
 

@@ -226,7 +226,7 @@ def test_checkpoints_without_hyper_parameters_are_not_used_with_the_defaults(dir
     for kind, values in (('start', {'num_epochs': 1.0}), ('resume', {'num_epochs': 2.0})):
         made_by = {'hparams': {'model': 'mlp', 'dataset': 'table', 'batch_size': 7, **values}}
         provenance.append(output_dir, {'kind': kind, 'step': 0, 'tensors': '', 'made_by': made_by})
-    known = f': it had what {output_dir}/provenance.jsonl has as hparams in made_by, in the last line with these'
+    known = f' with the hparams of made_by from {output_dir}/provenance.jsonl, of the last line that has any'
     assert refused(taken, output_dir, *given) == missing + known
     with open(path, 'w'):
         pass
