@@ -282,3 +282,16 @@ def test_inputs_of_arrays_shuffle_by_default():
             with tf.train.MonitoredSession() as session:
                 found.append(session.run(values).tolist())
     assert sorted(found[0]) == found[1] == x.tolist() and found[0] != found[1]
+
+
+def test_a_model_fn_takes_the_last_step_of_each_sequence():
+    rnn_common = learn.submodule('python').submodule('learn').submodule('estimators').submodule('rnn_common')
+    activations = np.arange(24.0).reshape(2, 4, 3)
+    for dtype in (np.int32, np.int64):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tensor = tf.constant(activations)
+            found = rnn_common.select_last_activations(tensor, tf.constant([2, 4], dtype))
+            last = rnn_common.select_last_activations(tensor, None)
+            np.testing.assert_array_equal(session.run(found), [activations[0, 1], activations[1, 3]])
+            np.testing.assert_array_equal(session.run(last), activations[:, 3])
+    assert rnn_common.RNNKeys.SEQUENCE_LENGTH_KEY == 'sequence_length'

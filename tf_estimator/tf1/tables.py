@@ -51,6 +51,7 @@ _CONTRIB = {
     'learn.learn_runner': f'{_LEARN}.experiments',
     'learn.monitors': f'{_LEARN}.monitors',
     'learn.preprocessing': f'{_LEARN}.vocabularies',
+    'learn.python.learn.estimators.rnn_common': f'{_LEARN}.recurrent',
     'learn.utils': f'{_LEARN}.experiments',
     'learn.utils.input_fn_utils': f'{_LEARN}.input_data',
     'learn.utils.saved_model_export_utils': f'{_LEARN}.experiments',
