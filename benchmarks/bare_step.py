@@ -65,7 +65,7 @@ def measure(name: str, path: str, options: Options) -> dict[str, Any]:
                 return i + 1
 
         loop = tf.while_loop(lambda i: i < STEPS_PER_CALL, body, [0], parallel_iterations=1)
-        with tf.Session(config=make_session_config(tower_devices(options), options)) as session:
+        with tf.Session(config=make_session_config(options)) as session:
             session.run(tf.global_variables_initializer())
             seconds = []
             for _ in range(WARM_UP + CALLS):

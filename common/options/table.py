@@ -182,8 +182,8 @@ class Options:
     )
     num_towers: int = flag(
         0,
-        'Number of towers, on GPUs if there are any, else on logical CPU devices; 1 trains without. 0 chooses: one per core, '
-        'with one thread each, for models of independent examples with products that are not small, without batch norm, on 2 '
+        'Number of towers, on GPUs if there are any, else on the CPU; 1 trains without. 0 chooses: one per core, with one '
+        'thread each, for models of independent examples with products that are not small, without batch norm, on 2 '
         'to 4 cores, in runs of 1,000 steps or more in one process; else 1.',
         bounds=(0, MAX_DEVICES),
         traits=CHANGES_RESULT,

@@ -187,7 +187,7 @@ def joined(
       cluster: that of `gathered`, if the cluster is elastic.
       synchronous: makes the Task of a cluster without parameter servers that is not elastic.
     """
-    arguments = options.cluster_timeout, make_session_config(tower_devices(options), options)
+    arguments = options.cluster_timeout, make_session_config(options)
     task: AsynchronousTask | SynchronousTask
     if gathered:
         task = ElasticTask(gathered.formation, gathered.own, *arguments)

@@ -53,12 +53,6 @@ def _own_estimator(model, source, devices, training, config):
     is_own = has_own_train(made)
     if is_own:
         _check_own_train(source.params.model, devices, training)
-    on_cpus = sum('/cpu' in device for device in devices)
-    if on_cpus > made._session_config.device_count.get('CPU', 0):
-        raise UsageError(
-            f'--model={source.params.model}: estimator(): its session_config has no CPU for each of --num_towers={on_cpus}: '
-            'omit the flag, or session_config'
-        )
 
     def make(model_fn):
         arguments = source.module, training, source.recorded, source.names_read, devices, is_own

@@ -86,7 +86,7 @@ def make_experiment(plan: Plan, config: tf.estimator.RunConfig, status: StatusFi
         options = parallelism.chosen(options, model, source, train_input_fn, length.train_steps, task)
     options, devices = _warm_started(options, config.model_dir, has_checkpoint), tower_devices(options)
     if schedule.trains and task.decides_alone:
-        config = config.replace(session_config=make_session_config(devices, options))
+        config = config.replace(session_config=make_session_config(options))
     status, times = status or StatusFile(), Times()
     training = _make_training(plan, options, length, status=status, times=times, plain_input_fn=plain_input_fn)
     estimator, evaluated = make_estimators(model, source, devices, training, config)

@@ -195,11 +195,11 @@ def tower_devices(options: Options) -> list[str]:
     """Chooses the devices of the towers.
 
     Args:
-      options: num_gpus requests towers on GPUs 0 to num_gpus - 1; num_towers on GPUs if there are any, else on logical CPU
-          devices. num_towers of 0 or 1 means no towers.
+      options: num_gpus requests towers on GPUs 0 to num_gpus - 1; num_towers on GPUs if there are any, else on the CPU. Of
+          num_towers, 0 or 1 means no towers.
 
     Returns:
-      Device names for `make_parallel`; `common.training.session_config.make_session_config` creates the logical devices.
+      Device names for `make_parallel`.
 
     Raises:
       UsageError: there are too few GPUs, or num_gpus and num_towers contradict each other.
@@ -212,10 +212,11 @@ def tower_devices(options: Options) -> list[str]:
     if wanted > gpus:
         raise UsageError(
             f'--num_gpus={num_gpus}: this machine has {gpus} GPUs that TensorFlow can use; --num_towers puts '
-            'towers on CPU devices where there are none'
+            'towers on the CPU where there are none'
             if num_gpus
             else f'--num_towers={num_towers}: this machine has {gpus} GPUs that TensorFlow can use'
         )
     if wanted:
         return [f'/gpu:{i}' for i in range(wanted)]
-    return [f'/cpu:{i}' for i in range(num_towers)] if num_towers > 1 else []
+    # One device: between logical ones, each variable, gradient and embedding would be sent, a fifth of a perceptron's step.
+    return ['/cpu:0'] * num_towers if num_towers > 1 else []

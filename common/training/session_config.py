@@ -1,6 +1,5 @@
 """Session configuration: devices, precision, compilation, threads, seed."""
 
-from collections.abc import Sequence
 import os
 
 import tensorflow.compat.v1 as tf
@@ -8,7 +7,6 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.options.table import Options
-from estimator_trainer.common.training.parallel import tower_devices
 
 _MANY = 32
 
@@ -26,7 +24,7 @@ def make_run_config(output_dir: str, seed: int, options: Options, task: Training
     config = tf.estimator.RunConfig(
         model_dir=output_dir,
         tf_random_seed=seed,
-        session_config=make_session_config(tower_devices(options), options),
+        session_config=make_session_config(options),
         save_summary_steps=0,  # common/monitoring/summaries.py writes summaries and log lines.
         log_step_count_steps=None,
         save_checkpoints_secs=None,  # common/training/saving.py saves them.
@@ -35,16 +33,13 @@ def make_run_config(output_dir: str, seed: int, options: Options, task: Training
     return task.run_config(config)
 
 
-def make_session_config(devices: Sequence[str], options: Options) -> tf.ConfigProto | None:
+def make_session_config(options: Options) -> tf.ConfigProto | None:
     """Returns the tf.ConfigProto for the options, or None if they are TensorFlow's defaults.
 
     bfloat16 and float16 use TensorFlow's auto mixed precision graph rewrite, for bfloat16 on CPUs and for float16 on GPUs:
     matrix products, convolutions and the ops between them compute in the lower precision, the rest, such as sums, losses and
     the weights, in float32. Checkpoints and exported models are the same. For the loss scaling of float16, see
     common/training/optimizer.py.
-
-    Args:
-      devices: those of the towers, from `tower_devices`.
 
     Raises:
       UsageError: the available devices do not support the precision or XLA.
@@ -62,9 +57,6 @@ def make_session_config(devices: Sequence[str], options: Options) -> tf.ConfigPr
     rewriting = config.graph_options.rewrite_options
     rewriting.meta_optimizer_iterations = rewriting.ONE  # As in the Estimator's default.
     default = config.SerializeToString()
-    on_cpus = [device for device in devices if '/cpu' in device]
-    if on_cpus:
-        config.device_count['CPU'] = len(on_cpus)
     if options.precision == 'bfloat16':
         rewriting.auto_mixed_precision_onednn_bfloat16 = rewriting.ON
     if options.precision == 'float16':

@@ -66,5 +66,5 @@ def test_an_export_that_cannot_be_compared_is_published_and_says_why(tmp_path, c
 
 
 def test_an_export_of_a_training_in_bfloat16_is_compared_in_float32(tmp_path):
-    result, _ = run(tmp_path, config=make_session_config([], Options(precision='bfloat16')))
+    result, _ = run(tmp_path, config=make_session_config(Options(precision='bfloat16')))
     assert result['compared']['saved_model']['largest_difference'] < 1e-6

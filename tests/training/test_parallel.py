@@ -130,7 +130,7 @@ def test_a_variable_that_only_a_later_tower_makes_is_refused(session, make_varia
 def test_towers_are_on_gpus_where_there_are_any_and_on_cpus_where_not(monkeypatch):
     two = ['/gpu:0', '/gpu:1']
     for gpus, num_gpus, num_towers, expected in (
-        *((0, 0, 1, []), (0, 0, 3, CPUS[:3]), (2, 0, 2, two), (2, 2, 2, two), (2, 1, 1, two[:1]), (2, 0, 1, [])),
+        *((0, 0, 1, []), (0, 0, 3, CPUS[:1] * 3), (2, 0, 2, two), (2, 2, 2, two), (2, 1, 1, two[:1]), (2, 0, 1, [])),
         (2, 3, 1, '--num_gpus=3: this machine has 2 GPUs that TensorFlow can use; --num_towers puts'),
         (2, 0, 3, '--num_towers=3: this machine has 2 GPUs that TensorFlow can use'),
         (2, 2, 3, '--num_gpus=2 and --num_towers=3 disagree'),
