@@ -1,4 +1,4 @@
-"""The table of tools.gpu_check, with outcomes that are given, and one check on logical CPU devices."""
+"""The table of tools.gpu_check, with outcomes that are given, and one check on the CPU."""
 
 import subprocess
 import sys

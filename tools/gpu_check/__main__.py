@@ -1,7 +1,7 @@
 """Checks the trainer on GPUs, against a CPU and beside PyTorch, within ten minutes: python -m tools.gpu_check [--devices=cpu]
 
 Requires no data. Prints a table, and writes it to gpu_check.md, with versions and names of GPUs; please attach that file to an
-issue: the project's own machines have no GPU. Without GPUs, logical CPU devices show that the checks themselves work.
+issue: the project's own machines have no GPU. Without GPUs, the CPU shows that the checks themselves work.
 
 - Weights after 20 steps of a smooth network, from the same start, are compared with those of a CPU: in NCHW, in float16 with
   loss scaling, compiled by XLA, and on two GPUs, in one process and in two.
@@ -51,7 +51,7 @@ def describe_machine(gpus: int) -> Mapping[str, str]:
     """Returns facts about the machine and the versions; `gpus` are used."""
     build = tf.sysconfig.get_build_info()
     return {
-        'devices': f'{gpus} GPUs' if gpus else 'logical CPU devices',
+        'devices': f'{gpus} GPUs' if gpus else 'the CPU',
         'GPUs by the driver': '; '.join(listed_gpus()) or 'none',
         'processor': f'{platform.machine()}, {instruction_sets()}',
         'system': f'{platform.system()} {platform.release()}, Python {platform.python_version()}',
@@ -74,7 +74,7 @@ def count_gpus(devices: str) -> int:
         reason += ", but NVIDIA's driver lists some: install tensorflow[and-cuda], see docs/install.md"
     if devices == 'gpu':
         sys.exit(f'--devices=gpu: {reason}')
-    print(f'{reason}: the checks run on logical CPU devices.\n')
+    print(f'{reason}: the checks run on the CPU.\n')
     return 0
 
 

@@ -46,7 +46,7 @@ class Check:
       run: what is checked.
       against: what it is compared with: the arrays if there is a tolerance, else the speed.
       tolerance: the largest difference allowed, as a share of the largest change of a weight in the training; None for none.
-      devices: how many it needs; logical CPU devices serve, too, where there are no GPUs, unless it is for_gpus.
+      devices: how many it needs; the CPU serves, too, where there are no GPUs, unless it is for_gpus.
     """
 
     name: str
@@ -69,7 +69,7 @@ _SHORT_TOLERANCE = 2e-2
 
 
 def make_checks(gpus: int) -> list[Check]:
-    """Returns all checks, for GPUs or logical CPU devices."""
+    """Returns all checks, for GPUs or the CPU."""
 
     def weights(name, *flags, hparams='', tolerance=_FLOAT32_TOLERANCE, devices=1):
         return Check(name, Run('weights', flags, hparams), _CPU, tolerance, devices)

@@ -28,7 +28,7 @@ class Execution:
 
     Args:
       directory: with the data of pictures.py; outputs are written below it.
-      gpus: how many this machine has; 0 for logical CPU devices.
+      gpus: how many this machine has; 0 for the CPU.
     """
 
     def __init__(self, directory: Path, gpus: int):

@@ -51,7 +51,7 @@ def make_row(check: Check, gpus: int, execute: Callable[[Run], Outcome]) -> Row:
     """Runs a check.
 
     Args:
-      gpus: how many are used; 0 for logical CPU devices.
+      gpus: how many are used; 0 for the CPU.
       execute: function that raises Failure or Absent.
     """
     if reason := _lack(check, gpus):
