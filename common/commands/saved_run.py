@@ -63,7 +63,7 @@ def _cure(output_dir: str) -> str:
     known = [start['made_by'].get('hparams') or {} for start in provenance.known(output_dir).starts]
     # After another change, the file had its history, too, without which training would go on with other batches.
     if known and not any(comparison.differences(other, known[-1], (*_LENGTH, 'min_steps')) for other in known):
-        return f'restore it with the hparams of made_by from {provenance.path_of(output_dir)}, of the last line that has any'
+        return f'restore it from made_by.hparams in the last line of {provenance.path_of(output_dir)} that has it'
     return f'restore it, or choose another --output_dir; --warm_start_from={output_dir} takes over the weights'
 
 
@@ -88,7 +88,8 @@ def take(FLAGS: flags.FlagValues, output_dir: str) -> SavedRun | None:
         _check_names(FLAGS, output_dir)
         return None
     schedule = SCHEDULES[FLAGS.schedule]
-    if not schedule.is_dry_run and not _hparams(output_dir):
+    uses_checkpoints = schedule.trains or schedule.needs_checkpoint or schedule.follows
+    if uses_checkpoints and not schedule.is_dry_run and not _hparams(output_dir):
         _check_is_new(output_dir)
         if schedule.trains and is_alone(FLAGS):
             tf.logging.warning(

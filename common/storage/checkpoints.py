@@ -78,7 +78,10 @@ def _cure(output_dir):
         best = intact_best(output_dir)
     if not best:
         return ': choose another directory'
-    return f', but not {best}: use --checkpoint=best, or copy {best}.* to {output_dir} to train on from there'
+    return (
+        f', but {best} is intact: use --checkpoint=best or --warm_start_from={best}, or copy {best}.* to {output_dir} to train '
+        'on from there'
+    )
 
 
 def recover(output_dir: str) -> None:

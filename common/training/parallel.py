@@ -195,8 +195,8 @@ def tower_devices(options: Options) -> list[str]:
     """Chooses the devices of the towers.
 
     Args:
-      options: num_gpus requests towers on GPUs 0 to num_gpus - 1; num_towers on GPUs if there are any, else on the CPU. Of
-          num_towers, 0 or 1 means no towers.
+      options: num_gpus requests towers on GPUs 0 to num_gpus - 1; num_towers on GPUs if there are any, else on the
+          CPU. num_towers of 0 or 1 means no towers.
 
     Returns:
       Device names for `make_parallel`.
@@ -218,5 +218,5 @@ def tower_devices(options: Options) -> list[str]:
         )
     if wanted:
         return [f'/gpu:{i}' for i in range(wanted)]
-    # One device: between logical ones, each variable, gradient and embedding would be sent, a fifth of a perceptron's step.
+    # One device: between logical ones, variables and gradients would be copied, which takes a fifth of a perceptron's step.
     return ['/cpu:0'] * num_towers if num_towers > 1 else []

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import tensorflow.compat.v1 as tf
-from tensorflow.python.training import checkpoint_management
+from tensorflow.python.checkpoint import checkpoint_management
 
 from estimator_trainer.common import files
 from estimator_trainer.common.errors import RunError, UsageError
@@ -217,7 +217,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         saver = self._get_saver()
         definition = graph.as_graph_def(add_shapes=True)
         meta = tf.train.export_meta_graph(graph=graph, graph_def=definition, saver_def=saver.saver_def if saver else None)
-        # It no longer changes: a Saver exports it for each checkpoint, which takes ten times as long as to save few weights.
+        # It no longer changes: a Saver exports it for each checkpoint, which takes ten times as long as saving a few weights.
         self._meta_graph = meta.SerializeToString()
         empty_constants(meta.graph_def, 'input/')
         empty_constants(meta.graph_def, SCOPE)
@@ -273,9 +273,8 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
                 listener.before_save(session, step)
             saver = self._get_saver()
             retention.delete_excess(saver, self._keep_every)
-            if path := saver.save(
-                session, self._save_path, global_step=step, write_meta_graph=False
-            ):  # None without variables.
+            path = saver.save(session, self._save_path, global_step=step, write_meta_graph=False)
+            if path:  # None without variables.
                 files.write(checkpoint_management.meta_graph_filename(path), self._meta_graph)
             if self._state:
                 self._state.delete_old()

@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.training.parallel import tower_devices
 
 _MANY = 32
 
@@ -42,8 +43,9 @@ def make_session_config(options: Options) -> tf.ConfigProto | None:
     common/training/optimizer.py.
 
     Raises:
-      UsageError: the available devices do not support the precision or XLA.
+      UsageError: the available devices do not support the towers, the precision or XLA.
     """
+    tower_devices(options)  # A wrong number is found before there is a directory of the run.
     has_gpus = bool(tf.config.list_physical_devices('GPU'))
     if options.xla and not has_gpus:
         raise UsageError('--xla requires a GPU; none is visible. XLA would be slower on CPUs: omit the flag')

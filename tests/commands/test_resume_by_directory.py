@@ -223,10 +223,11 @@ def test_checkpoints_without_hyper_parameters_are_not_used_with_the_defaults(dir
     missing = f'--output_dir={output_dir}: has checkpoints, but no hparams.json: restore it'
     others = f', or choose another --output_dir; --warm_start_from={output_dir} takes over the weights'
     assert refused(taken, output_dir, *given) == missing + others
+    taken(output_dir, '--schedule=describe', '--model=mlp', '--dataset=table')  # Needs no checkpoint.
     for kind, values in (('start', {'num_epochs': 1.0}), ('resume', {'num_epochs': 2.0})):
         made_by = {'hparams': {'model': 'mlp', 'dataset': 'table', 'batch_size': 7, **values}}
         provenance.append(output_dir, {'kind': kind, 'step': 0, 'tensors': '', 'made_by': made_by})
-    known = f' with the hparams of made_by from {output_dir}/provenance.jsonl, of the last line that has any'
+    known = f' from made_by.hparams in the last line of {output_dir}/provenance.jsonl that has it'
     assert refused(taken, output_dir, *given) == missing + known
     with open(path, 'w'):
         pass

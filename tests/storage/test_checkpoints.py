@@ -117,8 +117,8 @@ def test_the_best_checkpoint_is_named_if_it_alone_is_intact(tmp_path):
     DAMAGES['emptied'](output / f'model.ckpt-1.{DATA}')
     message = f'{output}: all checkpoints are corrupt'
     assert failed(checkpoints.latest_intact, str(output)) == (
-        f'{message}, but not {best}/model.ckpt-1: use --checkpoint=best, or copy {best}/model.ckpt-1.* to {output} '
-        'to train on from there'
+        f'{message}, but {best}/model.ckpt-1 is intact: use --checkpoint=best or --warm_start_from={best}/model.ckpt-1, or '
+        f'copy {best}/model.ckpt-1.* to {output} to train on from there'
     )
     for path in best.glob('model.ckpt-1.*'):
         shutil.copy(path, output)

@@ -99,14 +99,21 @@ def test_the_server_of_a_task_takes_the_session_config(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('more', 'device_fn', 'warned'), [({}, None, 1), ({'ps': 1}, None, 0), ({}, lambda op: '/job:chief', 0)]
+    ('task', 'cluster', 'options', 'warned'),
+    [
+        ('chief', {'chief': 1}, {}, 1),
+        ('worker', {'chief': 1}, {}, 1),
+        ('worker', {'chief': 1, 'ps': 1}, {}, 0),
+        ('worker', {'chief': 1}, {'device_fn': lambda op: '/job:chief'}, 0),
+        ('worker', {'master': 1}, {'train_distribute': tf.distribute.OneDeviceStrategy('/cpu:0')}, 0),
+    ],
 )
-@pytest.mark.parametrize('task', ['chief', 'worker'])
-def test_tasks_that_train_without_a_parameter_server_are_warned(monkeypatch, tmp_path, caplog, task, more, device_fn, warned):
-    monkeypatch.setenv('TF_CONFIG', tf_config(addresses(chief=1, worker=1, **more), task))
-    config = tf.estimator.RunConfig(str(tmp_path), device_fn=device_fn, experimental_max_worker_delay_secs=0)
+def test_tasks_that_train_without_a_parameter_server_are_warned(monkeypatch, tmp_path, caplog, task, cluster, options, warned):
+    monkeypatch.setenv('TF_CONFIG', tf_config(addresses(worker=1, **cluster), task))
+    config = tf.estimator.RunConfig(str(tmp_path), experimental_max_worker_delay_secs=0, **options)
     estimator = tf.estimator.Estimator(lambda features: None, config=config)
     monkeypatch.setattr(estimator, 'train', lambda **arguments: None)
+    monkeypatch.setattr(training._TrainingExecutor, '_start_std_server', lambda self, config: None)
     specs = tf.estimator.TrainSpec(dict, 1), tf.estimator.EvalSpec(dict)
     getattr(training._TrainingExecutor(estimator, *specs), f'run_{task}')()
     text = 'TF_CONFIG has 2 tasks that train, but no parameter server'

@@ -187,14 +187,19 @@ def test_an_evaluator_goes_on_if_the_training_deletes_its_checkpoint(tmp_path, c
     warning = f'{tmp_path}/model.ckpt-2 has been deleted while it was evaluated or exported'
     assert [message.partition(':')[0] for message in caplog.messages if 'has been deleted' in message] == [warning]
 
-    class Wrong:
+
+@pytest.mark.parametrize('message', ['The export is wrong', 'The export of {0} is wrong', 'The export to {1}/temp-1 is wrong'])
+def test_an_error_of_an_export_whose_checkpoint_is_there_ends_an_evaluator(tmp_path, message):
+    class Wrong(est.Exporter):
         name = 'wrong'
 
-        def export(self, *args, **kwargs):
-            raise ValueError('The export is wrong')
+        def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+            raise ValueError(message.format(checkpoint_path, export_path))
 
-    with pytest.raises(ValueError, match='The export is wrong'):
-        training._TrainingExecutor(make(tmp_path), est.TrainSpec(data(), 4), spec._replace(exporters=[Wrong()])).run_evaluator()
+    make(tmp_path).train(data(), max_steps=2)
+    spec = est.EvalSpec(data(), steps=1, exporters=[Wrong()], start_delay_secs=0, throttle_secs=0)
+    with pytest.raises(ValueError, match='^The export'):
+        training._TrainingExecutor(make(tmp_path), est.TrainSpec(data(), 4), spec).run_evaluator()
 
 
 def test_a_best_exporter_compares_with_its_last_export_not_with_one_that_failed(tmp_path):

@@ -1,5 +1,7 @@
 """Evaluations that are empty, that nobody sees, that are several or lose their checkpoint, and the export after training."""
 
+import re
+
 from tf_estimator.mending import around
 from tf_estimator.traps import by_steps
 from tf_estimator.traps.early_stopping import STOP
@@ -56,9 +58,10 @@ def _with_several(init, self, estimator, train_spec, eval_spec, *args, **kwargs)
     init(self, estimator, train_spec, eval_spec, *args, **kwargs)
 
 
-def _is_deleted(checkpoint, error):
-    """Whether an error is that of a checkpoint that the training has deleted meanwhile."""
-    return bool(checkpoint) and checkpoint in str(error) and not tf.train.checkpoint_exists(checkpoint)
+def _deleted(model_dir, error):
+    """Returns the path of the checkpoint that an error names, if the training has deleted it meanwhile; else None."""
+    named = re.search(rf'{re.escape(model_dir)}/model\.ckpt-\d+', str(error))
+    return named[0] if named and not tf.train.checkpoint_exists(named[0]) else None
 
 
 class _Evaluator(training._TrainingExecutor._Evaluator):  # type: ignore[name-defined]
@@ -81,12 +84,12 @@ class _Evaluator(training._TrainingExecutor._Evaluator):  # type: ignore[name-de
         return step >= (self._max_training_steps or float('inf')) or by_steps.is_due(step, last, self.every_steps)
 
     def evaluate_and_export(self):
-        checkpoint = self._estimator.latest_checkpoint()
         try:
             result, exports = super().evaluate_and_export()
         except (ValueError, tf.errors.NotFoundError) as error:
             # An evaluator's process that ends here would miss all later checkpoints, and the final export.
-            if not _is_deleted(checkpoint, error):
+            checkpoint = _deleted(self._estimator.model_dir, error)
+            if not checkpoint:
                 raise
             warn(
                 '%s has been deleted while it was evaluated or exported: the next one is evaluated in its place. '

@@ -41,7 +41,8 @@ def _start_server(start, self, config):
 def _start_training(start, self, *args, **kwargs):
     """Says that tasks without parameter servers do not share variables, unless the program places them itself."""
     config = self._estimator.config
-    if config.num_worker_replicas > 1 and not config.num_ps_replicas and config.device_fn is None:
+    is_placed = config.device_fn is not None or config.train_distribute is not None
+    if config.num_worker_replicas > 1 and not config.num_ps_replicas and not is_placed:
         warn(
             'TF_CONFIG has %d tasks that train, but no parameter server, which has the variables of all: the chief trains '
             'alone, and the others wait. Add a task ps, or give '
