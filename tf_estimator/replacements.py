@@ -42,7 +42,6 @@ CONTRIB = {
     'kinesis': _IO,
     'labeled_tensor': _NOTHING,
     'learn': 'tf.estimator',
-    'learn.DynamicRnnEstimator': 'tf.estimator.experimental.RNNEstimator',
     'libsvm': _IO,
     'linear_optimizer': 'tf.estimator.experimental.LinearSDCA',
     'memory_stats': 'tf.config.experimental.get_memory_info',

@@ -295,8 +295,3 @@ def test_a_model_fn_takes_the_last_step_of_each_sequence():
             np.testing.assert_array_equal(session.run(found), [activations[0, 1], activations[1, 3]])
             np.testing.assert_array_equal(session.run(last), activations[:, 3])
     assert rnn_common.RNNKeys.SEQUENCE_LENGTH_KEY == 'sequence_length'
-
-
-def test_the_recurrent_estimator_names_its_successor():
-    with pytest.raises(AttributeError, match=r'DynamicRnnEstimator: .*use tf\.estimator\.experimental\.RNNEstimator'):
-        assert learn.DynamicRnnEstimator
