@@ -76,12 +76,12 @@ from estimator_trainer.common.commands import trainer
 
 save = tf.train.Saver.save
 
-def save_in_part(self, session, path, global_step):
+def save_in_part(self, session, path, global_step, **options):
     if global_step == 10:  # The file of the weights is longer.
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-    return save(self, session, path, global_step=global_step)
+    return save(self, session, path, global_step=global_step, **options)
 
 tf.train.Saver.save = save_in_part
 sys.exit(trainer.main(sys.argv))
