@@ -87,9 +87,8 @@ def take(FLAGS: flags.FlagValues, output_dir: str) -> SavedRun | None:
     if FLAGS.overwrite:
         _check_names(FLAGS, output_dir)
         return None
-    schedule = SCHEDULES[FLAGS.schedule]
-    uses_checkpoints = schedule.trains or schedule.needs_checkpoint or schedule.follows
-    if uses_checkpoints and not schedule.is_dry_run and not _hparams(output_dir):
+    schedule, params = SCHEDULES[FLAGS.schedule], _hparams(output_dir)
+    if not params and (schedule.trains or schedule.needs_run) and not schedule.is_dry_run:
         _check_is_new(output_dir)
         if schedule.trains and is_alone(FLAGS):
             tf.logging.warning(
@@ -98,7 +97,7 @@ def take(FLAGS: flags.FlagValues, output_dir: str) -> SavedRun | None:
                 FLAGS.model,
                 FLAGS.dataset,
             )
-    run = _find(FLAGS, output_dir)
+    run = _find(FLAGS, output_dir, params)
     if not run:
         return None
     found = {**settings(output_dir), **_data_dir(FLAGS, output_dir, run), **_kept(FLAGS, run)}
@@ -130,20 +129,23 @@ def take_local_cluster(FLAGS: flags.FlagValues, output_dir: str) -> None:
     schedule = SCHEDULES[FLAGS.schedule]
     if FLAGS['local_cluster'].present or FLAGS.overwrite or not schedule.trains or schedule.is_dry_run:
         return
-    run = _find(FLAGS, output_dir)
+    run = _find(FLAGS, output_dir, _hparams(output_dir))
     if run and run.flags.get(saved_flags.LOCAL_CLUSTER):
         FLAGS['local_cluster'].value = _parsed(FLAGS, 'local_cluster', run.flags[saved_flags.LOCAL_CLUSTER], output_dir)
         tf.logging.info('From the run: %s; --local_cluster= goes on in one process.', FLAGS['local_cluster'].serialize())
 
 
-def _find(FLAGS, output_dir):
-    """Returns the SavedRun from which a command without --overwrite takes what it does not give, or None; see `take`."""
-    schedule, params = SCHEDULES[FLAGS.schedule], _hparams(output_dir)
+def _find(FLAGS, output_dir, params):
+    """Returns the SavedRun from which a command without --overwrite takes what it does not give, or None; see `take`.
+
+    Args:
+      params: from `_hparams`.
+    """
+    schedule = SCHEDULES[FLAGS.schedule]
     if not params or any(FLAGS[name].present and FLAGS[name].value != params.get(name) for name in ('model', 'dataset')):
         return None
     run = SavedRun(params, saved_flags.load(output_dir), checkpoints.has_checkpoint(output_dir))
-    needs_run = schedule.needs_checkpoint or schedule.follows
-    if not (needs_run or run.has_begun or is_alone(FLAGS)) or schedule.is_dry_run and not FLAGS.output_dir:
+    if not (schedule.needs_run or run.has_begun or is_alone(FLAGS)) or schedule.is_dry_run and not FLAGS.output_dir:
         return None
     return run
 

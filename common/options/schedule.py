@@ -18,6 +18,11 @@ class Schedule(typing.NamedTuple):
     reports: bool = False  # On what the training has evaluated.
     looks_back: bool = False  # At the data of the training.
 
+    @property
+    def needs_run(self) -> bool:
+        """Whether it works with the checkpoints of a training, which may be another process's."""
+        return self.needs_checkpoint or self.follows
+
 
 SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
     {

@@ -213,7 +213,10 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         self._timer.update_last_triggered_step(step)
 
     def _write_graph(self, graph):
-        """Writes the graph, without the training data and pretrained vectors, to graph.pbtxt and for TensorBoard."""
+        """Writes the graph, without the training data and pretrained vectors, to graph.pbtxt and for TensorBoard.
+
+        Keeps it, whole, for the checkpoints.
+        """
         saver = self._get_saver()
         definition = graph.as_graph_def(add_shapes=True)
         meta = tf.train.export_meta_graph(graph=graph, graph_def=definition, saver_def=saver.saver_def if saver else None)
