@@ -15,6 +15,7 @@ from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.keras.layers import collect_keras_layers
 from estimator_trainer.common.monitoring.model_summary import describe
 from estimator_trainer.common.monitoring.summaries import measure_wait
+from estimator_trainer.common.ops.mixed_precision import training_in
 from estimator_trainer.common.ops.scores import scores
 from estimator_trainer.common.ops.words import starting_from
 from estimator_trainer.common.plugins import dataset_contract, model_contract
@@ -92,7 +93,8 @@ class ModelFn:
         if self.devices:
             dataset_contract.check_divisible(features, labels, params)
         vectors = self.training.vectors if mode == ModeKeys.TRAIN else None
-        with starting_from(vectors, self.training.given), filter_gradients.faster(self.training.options.precision):
+        precision = self.training.options.precision
+        with starting_from(vectors, self.training.given), filter_gradients.faster(precision), training_in(precision):
             built = build_networks(self.model, self.devices, features, labels, mode, params)
         predictions, losses, example_loss, networks, moved = built
         labels = Labels({**labels, **moved})
