@@ -25,8 +25,8 @@ def random_flip(images: tf.Tensor) -> tf.Tensor:
       Tensor of the shape and dtype of `images`.
     """
     with tf.name_scope('random_flip'):
-        is_flipped = _uniform([get_shape(images)[0], 1, 1, 1]) < 0.5
-        return tf.where_v2(is_flipped, tf.reverse(images, [2]), images)
+        is_flipped = _uniform([get_shape(images)[0]]) < 0.5
+        return tf.where(is_flipped, tf.reverse(images, [2]), images)  # Copies whole images: where_v2 would broadcast.
 
 
 def random_crop(images: tf.Tensor, min_area: float) -> tf.Tensor:
