@@ -20,7 +20,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from benchmarks.training import TASKS
+from estimator_trainer.common.ops.mixed_precision import training_in
 from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.training import filter_gradients
 from estimator_trainer.common.training.parallel import make_parallel, tower_devices
 from estimator_trainer.common.training.session_config import make_session_config
 from estimator_trainer.hparams import build
@@ -53,7 +55,8 @@ def measure(name: str, path: str, options: Options) -> dict[str, Any]:
         batch = {key: tf.get_variable(f'batch_{key}', initializer=value, trainable=False) for key, value in features.items()}
 
         def tower(features, labels):
-            return module.model(features, labels, tf.estimator.ModeKeys.TRAIN, params)[1]
+            with filter_gradients.faster(options.precision), training_in(options.precision):
+                return module.model(features, labels, tf.estimator.ModeKeys.TRAIN, params)[1]
 
         def body(i):
             given = {key: tf.identity(value) for key, value in batch.items()}
