@@ -6,7 +6,7 @@ import functools
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.ops import mixed_precision
+from estimator_trainer.common.ops.mixed_precision import biased_relu
 from estimator_trainer.common.ops.pooling import relu_max_pool
 from estimator_trainer.common.ops.random import step_seed
 
@@ -94,15 +94,14 @@ def dense_stack(
     Returns:
       Tensor [batch, ..., units[-1]].
     """
+    if is_training and activation is tf.nn.relu and not batch_norm:
+        activation = biased_relu
     net = tensor
     for count in units:
         net = tf.layers.dense(net, count, use_bias=not batch_norm, kernel_regularizer=weight_penalty(weight_decay))
         if batch_norm:
             net = batch_normalization(net, is_training)
-        if is_training and activation is tf.nn.relu and not batch_norm:
-            net = mixed_precision.relu(net)
-        else:
-            net = activation(net) if activation else net
+        net = activation(net) if activation else net
         net = dropout(net, drop_rate, is_training)
     return net
 

@@ -42,8 +42,8 @@ MODULES = dict(re.findall(r'all of `(\w+)\.py`:\n\n```python\n(.*?)```', TEXT, r
 PROGRAM, *PORTED = BLOCK.findall(read('docs', 'porting.md'))
 DOCTEST = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
 # Parts of other ops, not used alone.
-INTERNAL = """class_text channel_axis check_data_format draw_grid draw_labeled draw_matrix drawable enlarge image_summary
-    matrix_summary rank relu scores scores_of shorten step_seed to_pil_images training_in weight_penalty""".split()
+INTERNAL = """biased_relu class_text channel_axis check_data_format draw_grid draw_labeled draw_matrix drawable enlarge
+    image_summary matrix_summary rank scores scores_of shorten step_seed to_pil_images training_in weight_penalty""".split()
 COOKBOOK, GUIDE = read('docs', 'cookbook.md'), read('docs', 'guide', 'README.md')
 SECTIONS = dict(re.findall(r'^## (.*?)\n(.*?)(?=^## |\Z)', COOKBOOK, re.MULTILINE | re.DOTALL))
 CHAPTERS = {name: read('docs', 'guide', name) for name in re.findall(r'\]\((\w+\.md)\)', GUIDE)}

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common import graphs
+from estimator_trainer.common import graphs, processor
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.inference.evaluator import Evaluator
+from estimator_trainer.common.ops.layers import dense_stack
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.training import layer_rates, learning_rate, model_fn, optimizer
 from estimator_trainer.common.training import step as training_step
@@ -57,6 +58,21 @@ def test_training_and_evaluation_match_numpy_with_any_towers(tmp_path, towers):
     assert evaluated.keys() == {*expected, 'global_step'} and {*expected} <= scalars(tmp_path / 'eval').keys()
     assert {'learning_rate', 'examples/sec', 'input/wait_fraction', 'model/inner/inputs', 'model/loss'} <= curves.keys()
     assert curves['model/inner/first'][1] == X[0, 0] and curves['coordinates/model/inner/coordinates/second'][1] == X[0, 1]
+
+
+@pytest.mark.parametrize('precision', ['float32', 'bfloat16'])
+@pytest.mark.parametrize('towers', [0, 2])
+def test_layers_are_made_for_the_precision_of_their_training(tmp_path, monkeypatch, towers, precision):
+    def model(features, labels, mode, params):
+        net = dense_stack(features['x'], [3], mode == tf.estimator.ModeKeys.TRAIN)
+        return linear({'x': net[:, :2]}, labels, mode, params)
+
+    monkeypatch.setattr(processor, 'has_amx', lambda: True)
+    options = Options(save_summary_steps=1, precision=precision)
+    with in_session(make_estimator(tmp_path, towers, model, options=options)) as (session, _):
+        scopes = {op.name.partition('relu')[0] for op in session.graph.get_operations() if op.type == 'Bitcast'}
+    of_towers = {f'model/tower_{i}/' for i in range(towers)} or {'model/'}
+    assert {scope for scope in scopes if scope.startswith('model/')} == (of_towers if precision == 'bfloat16' else set())
 
 
 def test_each_tower_is_on_its_device_and_metrics_see_the_weights_that_the_step_began_with(tmp_path):
