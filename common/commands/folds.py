@@ -15,14 +15,13 @@ from estimator_trainer.common.files import to_json
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import TABLE, names_with
 from estimator_trainer.common.paths import absolute, is_remote
-from estimator_trainer.common.pipeline import checksums
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.runs import chosen_checkpoint, ensemble, saved_flags, start_over, suspects
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.storage.metrics import read_evaluations
 from estimator_trainer.common.storage.metrics_table import metrics_path
-from estimator_trainer.common.sweep import fold_table, folds, forks
+from estimator_trainer.common.sweep import fold_table, folds, forks, shared_data
 from estimator_trainer.common.sweep.starts import starter
 from estimator_trainer.hparams import build
 from estimator_trainer.hparams.text import parse
@@ -102,18 +101,25 @@ def _train(FLAGS, directory, stop, objects):
     if not FLAGS.overwrite:
         folds.check_count(directory, FLAGS.folds)
     _, dataset, params = request.load(FLAGS, objects)
-    data = _check_data(FLAGS, dataset, build.HParams({**params, 'folds': FLAGS.folds}))
+    of_folds = build.HParams({**params, 'folds': FLAGS.folds})
+    _check_data(DataSource(dataset, FLAGS.data_dir, of_folds))
+    same = {f'--{name}': FLAGS[name].value for name in names_with(Trait.SAME_IN_TRIALS)}
+
+    def save():
+        data = shared_data.find(dataset, FLAGS.data_dir, of_folds, [params.train_split, 'eval', *FLAGS.eval_splits])
+        folds.save(directory, FLAGS.folds, {**params, **same}, _kept(FLAGS), objects.hparams, data)
+
     run_dir.ensure_writable(directory)
     with run_dir.lock(directory):
-        same = {f'--{name}': FLAGS[name].value for name in names_with(Trait.SAME_IN_TRIALS)}
         folds.refuse_run(directory)
         if FLAGS.overwrite:
             _delete(FLAGS, directory)
-        folds.save(directory, FLAGS.folds, {**params, **same}, _kept(FLAGS), objects.hparams, data)
+        save()
         given = [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}']
         given += flags.arguments(FLAGS, but_for=Trait.SET_IN_TRIALS | Trait.NOT_IN_TRIALS)
         with forks.make_server(['trials', 'ending']) or contextlib.nullcontext() as server:
             folds.FoldRunner(starter([], (), server), given, params, directory, FLAGS.folds).train(FLAGS.jobs, stop)
+        save()  # Again, which refuses data that has changed since.
         results = read_results(directory, FLAGS.folds)
         fold_table.save(results, directory)
         for line in fold_table.to_lines(results):
@@ -133,18 +139,13 @@ def _kept(FLAGS):
     return {**given, 'model': FLAGS.model, 'dataset': FLAGS.dataset, 'data_dir': absolute(FLAGS.data_dir)}
 
 
-def _check_data(FLAGS, dataset, params):
-    """Prepares the data of the first fold, so that what is wrong with it, or cannot be divided, is said here and at once.
-
-    Returns {split: checksum} of its splits.
-    """
-    source = DataSource(dataset, FLAGS.data_dir, params)
+def _check_data(source):
+    """Prepares the data of the first fold, so that what is wrong with it, or cannot be divided, is said here and at once."""
     with tf.Graph().as_default():
         if source.has_input_fn():
-            source.make_batches(params.train_split)
+            source.make_batches(source.params.train_split)
         source.prepare()
         source.read('eval')
-        return checksums.of_splits(source, [params.train_split, 'eval', *FLAGS.eval_splits])
 
 
 def _delete(FLAGS, directory):

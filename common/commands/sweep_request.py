@@ -14,8 +14,6 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import check_scheme
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
-from estimator_trainer.common.pipeline import checksums
-from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.objective import parse_objective
 from estimator_trainer.common.sweep import forks, sampling, shared_data
@@ -68,10 +66,7 @@ def run(
     setup, array_task = _setup(FLAGS, params, values), os.environ.get('SLURM_ARRAY_TASK_ID', '')
 
     def find_data():
-        source = DataSource(dataset, FLAGS.data_dir, params)
-        source.prepare()
-        of_splits = checksums.of_splits(source, [params.train_split, *FLAGS.eval_splits])
-        return {**of_splits, **shared_data.of_files(params, values)}
+        return shared_data.find(dataset, FLAGS.data_dir, params, [params.train_split, *FLAGS.eval_splits], values)
 
     return search(trial_runner, space, FLAGS.sampler, setup, find_data, num_trials, FLAGS.jobs, stop, server, array_task)
 

@@ -16,11 +16,11 @@ from estimator_trainer.common.files import to_json
 from estimator_trainer.common.paths import STUDY, trial_dirs
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
-from estimator_trainer.common.sweep import forks, sampling, table
+from estimator_trainer.common.sweep import forks, sampling, shared_data, table
 from estimator_trainer.common.sweep.execution import ERROR, run_trials
 from estimator_trainer.common.sweep.sharing import Sharing
 from estimator_trainer.common.sweep.starts import starter
-from estimator_trainer.common.sweep.study import open_study
+from estimator_trainer.common.sweep.study import CURE, open_study
 from estimator_trainer.common.sweep.trials import TrialRunner
 
 
@@ -46,14 +46,14 @@ def search(
       space: from `make_space`.
       sampler: see `sampling.make_sampler`.
       setup: the setup that trials must share to be comparable, as JSON.
-      find_data: returns {split or path: checksum} of the data, once a dry run has found no mistakes.
+      find_data: returns {split or path: checksum} of the data as it is now.
       num_trials: the total number of trials, including earlier ones.
       jobs: number of runs in parallel.
       server: forks the runs; None if each is to be a new process.
       array_task: the number of this process in a job array, whose tasks share the trials; '' if there is none.
 
     Raises:
-      UsageError: the directory cannot be used, or the flags are wrong.
+      UsageError: the directory cannot be used, the flags are wrong, or the data has changed.
       RunError: another search is running there, a dry run fails, or no trial completed.
     """
     output_dir, objective = trial_runner.output_dir, trial_runner.objective
@@ -79,6 +79,7 @@ def search(
                     _save(study, trial_runner)
         with sharing.turn():
             _save(study, trial_runner)
+            shared_data.check(os.path.join(output_dir, STUDY), data, find_data(), CURE)
             result = _result(study, trial_runner)
     _log_end(study, space, was_done)
     return result, table.make_table(study, trial_runner)

@@ -131,13 +131,25 @@ def test_folds_of_changed_data_are_refused(tmp_path, execute, monkeypatch):
     def stop(runner, jobs, stop):
         raise RunError('stopped')
 
+    def change_suspects(runner, jobs, stop):
+        suspects.write_text('record\n3\n')
+
     monkeypatch.setattr(folds.folds.FoldRunner, 'train', stop)
-    rows = [f'{number % 7},{number % 2}' for number in range(24)]
-    paths = (f'--output_dir={tmp_path}/out', f'--data_dir={tmp_path}/data', f'--hparams=table_file={tmp_path}/rows.csv')
-    for added, expected in (([], 'stopped'), ([], 'stopped'), (['5,1'], 'folds.json: the data of train and eval has changed')):
+    rows, suspects = [f'{number % 7},{number % 2}' for number in range(24)], tmp_path / 'suspects.csv'
+    suspects.write_text('record\n2\n')
+    hparams = f'--hparams=table_file={tmp_path}/rows.csv,exclude={suspects}'
+    paths = (f'--output_dir={tmp_path}/out', f'--data_dir={tmp_path}/data', hparams)
+
+    def check(expected, *added):
         (tmp_path / 'rows.csv').write_text('\n'.join(['x,target', *rows, *added, '']))
         code, _, err = execute(trainer.main, ['trainer.py', *SETTINGS, '--folds=2', *paths])
         assert code and expected in err, err
+
+    check('stopped')
+    check('stopped')
+    check('folds.json: the data of train and eval has changed', '5,1')
+    monkeypatch.setattr(folds.folds.FoldRunner, 'train', change_suspects)
+    check(f'folds.json: the data of {suspects} has changed')
 
 
 def test_python_programs_are_told_what_folds_are_not(trained, tmp_path):

@@ -20,7 +20,8 @@ from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.storage.objective import Objective
-from estimator_trainer.common.sweep import forks
+from estimator_trainer.common.sweep import execution, forks
+from estimator_trainer.common.sweep import search as searches
 from estimator_trainer.common.sweep.trials import TrialRunner
 from estimator_trainer.hparams.build import HParams
 from tests import forked
@@ -218,6 +219,19 @@ def test_a_sweep_of_changed_data_does_not_resume(search, tmp_path):
     path.write_text('\n'.join(['x,target', *rows, '5,1', '']))
     code, _, err = search(space, '--trials=2', *table)
     assert code == 2 and f'study.db: the data of train and {other} {change}' in err and len(trials_of(tmp_path)) == 1, err
+
+
+def test_data_that_changes_while_trials_run_gives_no_result(search, tmp_path, monkeypatch):
+    def change_data(*args):
+        path.write_text('\n'.join(['x,target', *rows, '5,1', '']))
+        return execution.run_trials(*args)
+
+    path, rows = tmp_path / 'rows.csv', [f'{number % 7},{number % 2}' for number in range(24)]
+    path.write_text('\n'.join(['x,target', *rows, '']))
+    monkeypatch.setattr(searches, 'run_trials', change_data)
+    code, _, err = search(RATES, '--trials=1', '--model=linear', '--dataset=table', f'--hparams=table_file={path}')
+    assert code == 2 and re.search('study.db: the data of train.* has changed since .*, or choose another --output_dir', err), err
+    assert len(trials_of(tmp_path)) == 1 and not (tmp_path / 'output' / 'results.json').exists()
 
 
 def test_a_sweep_leaves_directories_of_other_runs_alone(search, run, tmp_path):
