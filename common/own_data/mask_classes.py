@@ -75,7 +75,7 @@ def describe(root: str, found: Mapping[str, Pixels], num_classes: int, names: Se
       names: of `read_names`.
 
     Raises:
-      UsageError: a mask has a number that is no class, or all pixels are of one class.
+      UsageError: a mask has a number that is no class, or all pixels are of one class, or to be ignored in a split.
     """
     first = {number: mask for pixels in reversed([*found.values()]) for number, (_, mask) in pixels.items()}
     if names and num_classes not in (0, len(names)):
@@ -85,6 +85,11 @@ def describe(root: str, found: Mapping[str, Pixels], num_classes: int, names: Se
         raise UsageError(
             f'{root}: all pixels of masks have the number {listed([*map(str, sorted(first))], 5)}, but there must be at '
             f'least two classes besides {IGNORED}, for pixels to ignore'
+        )
+    if empty := [split for split, pixels in found.items() if pixels and not {*pixels} & {*values}]:
+        raise UsageError(
+            f'{root}: all pixels of the masks of the split {empty[0]} are {IGNORED}, to be ignored: correct these masks, or '
+            'remove them and their pictures'
         )
     described = {'task': SEGMENTATION, 'num_classes': len(values), 'mask_values': values}
     return {**described, **({'class_names': list(names)} if names else {})}

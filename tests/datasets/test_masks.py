@@ -372,6 +372,15 @@ def test_masks_of_an_evaluation_without_its_pictures_are_one_line(place, tmp_pat
     assert f'has the folder {drawn}, but not {pictures} with the pictures' in raised(UsageError, prepare, tmp_path / 'p')
 
 
+@pytest.mark.parametrize('split', ['train', 'val'])
+def test_a_split_whose_pixels_are_all_to_be_ignored_is_one_line(split, tmp_path):
+    for folder in ('train', 'val'):
+        fill(tmp_path / 'p', 4, images=f'{folder}/images', drawn=f'{folder}/masks')
+    one_class(tmp_path / 'p' / split, 255)
+    message = f'{tmp_path}/p: all pixels of the masks of the split {split} are 255, to be ignored: correct these masks'
+    assert message in raised(UsageError, prepare, tmp_path / 'p')
+
+
 def test_folders_of_pascal_voc_are_not_taken_for_classes(tmp_path):
     for name in ('JPEGImages', 'SegmentationClass'):
         save(tmp_path / 'p' / name / 'a.png', Image.new('L', (4, 4)))
