@@ -1,4 +1,4 @@
-"""What other tools call flags and hyper-parameters, for suggestions."""
+"""The names that other tools have for flags and hyper-parameters, for suggestions."""
 
 from collections.abc import Mapping
 import types

@@ -10,7 +10,7 @@ An old script runs unchanged, without that import; with --tf1, also one of Tenso
 
     python -m tf_estimator [--tf1] SCRIPT ARGS...
 
-With --exact, its trainings resume bit for bit after they were stopped or killed.
+With --exact, its runs resume bit for bit after they were stopped or killed.
 
 In a notebook, `tf_estimator.enable(tf1=True)` does what --tf1 does, for what it imports from then on, and
 `tf_estimator.enable(exact=True)` what --exact does.
@@ -52,7 +52,7 @@ def enable(tf1: bool = False, exact: bool = False) -> None:
 
     Args:
       tf1: whether `tensorflow` is TensorFlow 1 in later imports of the program's own files.
-      exact: whether trainings resume bit for bit from now on.
+      exact: whether runs resume bit for bit from now on.
     """
     install()
     if tf1:

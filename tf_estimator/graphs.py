@@ -1,4 +1,4 @@
-"""What the tensors of a graph depend on, and the functions that its ops call."""
+"""Dependencies of the tensors of a graph, and the functions that its ops call."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""How this package mends functions of TensorFlow and others."""
+"""Decorators that mend functions of TensorFlow and other libraries."""
 
 from collections.abc import Callable
 import functools

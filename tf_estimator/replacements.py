@@ -1,4 +1,4 @@
-"""What to use in place of names that TensorFlow 2 does not have, nor this package."""
+"""Replacements of names that TensorFlow 2 does not have, nor this package."""
 
 _FORESTS = 'the package tensorflow_decision_forests'
 _IO = 'the package tensorflow-io'

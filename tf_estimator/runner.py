@@ -20,7 +20,7 @@ def run_script(script: str, arguments: list[str], tf1: bool = False, exact: bool
       script: a file of source or bytecode; a directory or zip file with a __main__.py; or '-' for stdin.
       arguments: of the script.
       tf1: whether `tensorflow` is TensorFlow 1 for the program.
-      exact: whether its trainings resume bit for bit.
+      exact: whether its runs resume bit for bit.
     """
     if script != '-' and not os.path.exists(script):
         raise CommandError(f'{script}: no such file', 2)

@@ -1,7 +1,7 @@
 """The assembly of an elastic cluster, before TensorFlow's servers start: its tasks agree on who trains.
 
 Each task listens on its own port, and asks the others. Once enough are there, the one that will be the chief locks the
-output_dir, and offers the others to train with it; each accepts once. A partition thus leaves one training at most: the chief
+output_dir, and offers the others to train with it; each accepts once. A partition thus leaves one run at most: the chief
 of another part finds the lock held.
 """
 
@@ -68,7 +68,7 @@ class Assembly:
         self._reminder = time.monotonic() + _REMINDER_SECONDS
 
     def form(self) -> Formation | None:
-        """Returns who trains; None if a training ended that went on without this task.
+        """Returns who trains; None if a run ended that went on without this task.
 
         Raises:
           UsageError: this task has just been started, and otherwise than another one.

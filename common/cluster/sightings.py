@@ -1,4 +1,4 @@
-"""What a task has seen of the others since its steps stopped."""
+"""The states of other tasks, as seen by one since its steps stopped."""
 
 from collections.abc import Mapping
 import dataclasses

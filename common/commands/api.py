@@ -158,7 +158,7 @@ def compare(runs: str, best_metric: str | None = None) -> list[dict[str, Any]]:
 
     Args:
       runs: a pattern of output_dirs, such as 'output/mnist/*', or the output_dir of a sweep.
-      best_metric: what is compared, such as 'accuracy:max'; by default as in the training, if that is the same in all.
+      best_metric: what is compared, such as 'accuracy:max'; by default as in the runs, if that is the same in all.
 
     Raises:
       UsageError: there is no such run, or best_metric is malformed.
@@ -227,7 +227,7 @@ class Run:
 
         Args:
           count: how many, at most.
-          split: by default the one that the training has evaluated.
+          split: by default the one that the run has evaluated.
           checkpoint: as for `evaluate`.
 
         Raises:
@@ -250,7 +250,7 @@ class Run:
     def metrics(self) -> dict[str, Any]:
         """The latest evaluation: {'global_step': int, split: {metric: value}}; {} if there is none.
 
-        If the training had best_metric or early_stopping_patience, 'best' is the same of the best checkpoint.
+        If the run had best_metric or early_stopping_patience, 'best' is the same of the best checkpoint.
         """
         evaluations = read_evaluations(self.output_dir)
         latest = evaluations[-1] if evaluations else {}
@@ -303,7 +303,7 @@ class Run:
 
         Args:
           split: of the dataset.
-          checkpoint: latest, best, or the path of a checkpoint; by default best, if the training had best_metric or
+          checkpoint: latest, best, or the path of a checkpoint; by default best, if the run had best_metric or
             early_stopping_patience, else latest.
           **options: flags of trainer.py, such as eval_steps=10.
 
@@ -431,7 +431,7 @@ class Run:
         It has the curves, the metrics, the predictions of a split with the worst mistakes, and what matters for them.
 
         Args:
-          split: by default the one that the training has evaluated.
+          split: by default the one that the run has evaluated.
           checkpoint: as for `evaluate`.
 
         Raises:

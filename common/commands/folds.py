@@ -162,7 +162,7 @@ def _delete(FLAGS, directory):
 def read_results(directory: str, count: int) -> list[dict[str, Any]]:
     """Returns the results of finished folds: 'fold', 'output_dir', 'global_step', and {metric: value} of each split.
 
-    They are of the best checkpoint if the training asked for one, else of the last.
+    They are of the best checkpoint if the run asked for one, else of the last.
 
     Raises:
       RunError: a fold's metrics.csv is gone or corrupt.

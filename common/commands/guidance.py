@@ -1,4 +1,4 @@
-"""What a user may have meant by an argument that is no flag, or no option of a Python program."""
+"""Suggestions for an argument that is no flag, or no option of a Python program."""
 
 from collections.abc import Iterator, Sequence
 import contextlib

@@ -1,4 +1,4 @@
-"""What a Python program gives for a run, as flags and objects of a request."""
+"""Turns the arguments of a Python program into the flags and objects of a request."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib

@@ -59,7 +59,7 @@ class Rerun:
       directory: where it trains; deleted in the end.
       step: the step that it has reached, of which `directory` has the checkpoint.
       losses: {step: NumPy scalar}, of the steps so far, if they are recorded.
-      differences: what this training is made by and the run was not, in words.
+      differences: what the rerun is made by and the run was not, in words.
       is_recorded: whether it is known what the run was made by.
     """
 

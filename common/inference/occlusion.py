@@ -1,4 +1,4 @@
-"""What a prediction depends on: how the probability of a class falls without a word of a text, or behind a patch of a picture.
+"""Explains predictions by occlusion: how the probability of a class falls without a word, or behind a patch of a picture.
 
 (M. Zeiler, R. Fergus: Visualizing and Understanding Convolutional Networks, 2014.)
 """

@@ -1,4 +1,4 @@
-"""What the predictions for an example say: a class, or a number."""
+"""The outcome that predictions give for an example: a class, or a number."""
 
 import math
 from typing import Any, NamedTuple

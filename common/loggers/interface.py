@@ -1,4 +1,4 @@
-"""What a module of `--loggers=my_package.my_logger` defines: a class `Logger`, without arguments, with three methods.
+"""The interface of a module of `--loggers=my_package.my_logger`: a class `Logger`, without arguments, with three methods.
 
     class Logger:
         def start(self, run):

@@ -60,7 +60,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
       every_steps: steps between writes.
       steps: the hook whose `next_visible_step()` returns the next step that hooks see.
       on_metrics: called with {'global_step': int, 'train': {name: float}} at each write; None for nothing.
-      status: of this training.
+      status: of this run.
       times: likewise.
     """
 

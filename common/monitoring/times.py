@@ -1,4 +1,4 @@
-"""Where the time of a run goes: to steps, to waiting for input, to logging, checkpoints or evaluations."""
+"""The time of a run by purpose: steps, waiting for input, logging, checkpoints and evaluations."""
 
 from collections.abc import Callable, Iterator, Mapping
 import contextlib

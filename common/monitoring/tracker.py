@@ -1,4 +1,4 @@
-"""What a run tells the loggers of --loggers: see common/loggers/interface.py.
+"""The messages of a run to the loggers of --loggers: see common/loggers/interface.py.
 
 Each logger has a thread, which keeps what is not logged yet, and calls the logger in a process of its own. So a logger neither
 blocks nor breaks the training, nor takes its random numbers. output_dir/loggers/NAME.json has the id of the tracked run, and

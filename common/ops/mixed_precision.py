@@ -1,4 +1,4 @@
-"""What stays in float32 between products in bfloat16, where that takes less time."""
+"""Parts of layers that stay in float32 between products in bfloat16, where that takes less time."""
 
 from collections.abc import Iterator
 import contextlib

@@ -15,12 +15,12 @@ class Schedule(typing.NamedTuple):
     follows: bool = False  # Another process trains.
     is_dry_run: bool = False  # Of at most a few steps, whose weights are not kept.
     needs_checkpoint: bool = False
-    reports: bool = False  # On what the training has evaluated.
-    looks_back: bool = False  # At the data of the training.
+    reports: bool = False  # On what the run has evaluated.
+    looks_back: bool = False  # At the training data.
 
     @property
     def needs_run(self) -> bool:
-        """Whether it works with the checkpoints of a training, which may be another process's."""
+        """Whether it works with the checkpoints of a run, which may be another process's."""
         return self.needs_checkpoint or self.follows
 
 

@@ -361,7 +361,7 @@ class Options:
         None,
         'The checkpoint to evaluate, predict with, export, serve or report on: latest, best, or a path; to serve, also '
         'the path of an export, or of a directory of them.',
-        default_text='best, if the training had --best_metric or --early_stopping_patience; else latest',
+        default_text='best, if the run had --best_metric or --early_stopping_patience; else latest',
         schedules=('evaluate', 'predict', 'export', 'serve', 'report', 'suspects'),
         traits=PATH | NOT_IN_TRIALS,
     )
@@ -376,7 +376,7 @@ class Options:
     )
     predict_split: str = flag(
         'eval',
-        'The split to predict; for a report, by default the one that the training has evaluated.',
+        'The split to predict; for a report, by default the one that the run has evaluated.',
         schedules=('predict', 'report'),
         traits=NOT_EMPTY | NOT_IN_TRIALS,
     )

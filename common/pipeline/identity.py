@@ -1,4 +1,4 @@
-"""What tells examples apart: file and line, file and record, the example's id, or its number in the split."""
+"""Keys that identify examples: file and line, file and record, the example's id, or its number in the split."""
 
 from collections.abc import Mapping
 from typing import Any

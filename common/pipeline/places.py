@@ -1,4 +1,4 @@
-"""Where the records of a split come from: a line of a table or a text, the file of a picture, a record of a TFRecord file."""
+"""The origin of the records of a split: a line of a table or a text, the file of a picture, a record of a TFRecord file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 import os

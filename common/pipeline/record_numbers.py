@@ -1,4 +1,4 @@
-"""Which records training steps use: the numbers of the records of their batches, computed without reading the records.
+"""The records that training steps use: the numbers of those in their batches, computed without reading them.
 
 The functions that bring the records of a run in order get the numbers of the records in place of these.
 """

@@ -1,4 +1,4 @@
-"""What the tasks of a training record of its steps: the losses, and in files of a directory, the batches and the weights."""
+"""Records of steps by the tasks of a run: losses, and in files of a directory, batches and weights."""
 
 import dataclasses
 import glob

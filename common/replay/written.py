@@ -1,4 +1,4 @@
-"""What a replay writes: JSON lines, a page, contact sheets, and summaries for TensorBoard."""
+"""The output of a replay: JSON lines, a page, contact sheets, and summaries for TensorBoard."""
 
 from collections.abc import Mapping, Sequence
 import itertools

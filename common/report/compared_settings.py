@@ -1,4 +1,4 @@
-"""What the settings of compared runs have to do with their metric: parallel coordinates, effects, and both in words."""
+"""The relation of settings and metric of compared runs: parallel coordinates, effects, and both in words."""
 
 from collections.abc import Sequence
 import json

@@ -1,4 +1,4 @@
-"""How much a metric depends on each setting of the compared runs: the variance of its ranks that the setting explains.
+"""The effect of each setting of compared runs on a metric: the variance of its ranks that the setting explains.
 
 The runs are grouped by the setting, numbers in ranges with about equally many runs, and their ranks are compared, as by W. H.
 Kruskal and W. A. Wallis (1952): a run that diverged is the worst, however large its loss. The share is epsilon squared, without

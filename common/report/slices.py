@@ -1,4 +1,4 @@
-"""Where a model is worse: its metric on slices of a split, the examples with a value, or in a range of values, of a column.
+"""The slices of a split on which a model is worse: the examples with a value, or in a range of values, of a column.
 
 With many slices, some look bad by chance. Each is therefore tested against the rest, at 5 % divided by the number of slices
 (Bonferroni): shares of correct predictions by Fisher's exact test, errors by Wilcoxon's rank-sum test.

@@ -1,4 +1,4 @@
-"""The best checkpoint as the result of a run whose training asked for it: --best_metric or --early_stopping_patience."""
+"""The best checkpoint as the result of a run that asked for it: --best_metric or --early_stopping_patience."""
 
 from collections.abc import Callable, Mapping
 import os
@@ -18,7 +18,7 @@ def choose(output_dir: str, given: str | None) -> str:
     """Returns which checkpoint a command uses: 'latest', 'best' or a path.
 
     Args:
-      given: --checkpoint. If None, the best one of a run whose training asked for it, else the latest. That the best is not the
+      given: --checkpoint. If None, the best one of a run that asked for it, else the latest. That the best is not the
         latest, or cannot be used, is a warning.
     """
     if given is not None:
@@ -68,7 +68,7 @@ def with_best(result: dict[str, Any], output_dir: str, flags: Mapping[str, Any])
 
     Args:
       result: {'global_step': int, split: {metric: value}}; a split named best stays.
-      flags: of the training, {name: value}.
+      flags: of the run, {name: value}.
     """
     best = best_checkpoint.evaluation(output_dir) if _ask_for_best(flags) else None
     return {**result, 'best': best} if best and 'best' not in result else result

@@ -189,7 +189,7 @@ def _preparation(source):
 
 
 def _split(experiment):
-    """Returns the first split that the training has evaluated."""
+    """Returns the first split that the run has evaluated."""
     return (saved_flags.load(experiment.output_dir).get('eval_splits') or ['eval'])[0]
 
 

@@ -1,4 +1,4 @@
-"""What a run is made by, as one dict, and how two such dicts differ, in words."""
+"""Everything that a run depends on, as one dict, and the differences between two such dicts, in words."""
 
 from collections.abc import Mapping
 import os

@@ -38,7 +38,7 @@ def recording(
 def input_digest(output_dir: str, step: int) -> str | None:
     """Returns the digest of the state of an `input_fn` at a step; None if none is saved.
 
-    It is of the files: another training may have the same state with other elements that wait in buffers.
+    It is of the files: another run may have the same state with other elements that wait in buffers.
     """
     directory = os.path.join(output_dir, exact_program.FOLDER)
     names = [name for name in names_in(directory) if name.startswith(f'{step}.input.')]

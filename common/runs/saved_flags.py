@@ -27,7 +27,7 @@ def save(output_dir: str, kept: Mapping[str, Any], num_tasks: int, step: int = 0
 
     Args:
       kept: the flags of Trait.KEPT, DATA_DIR, LOCAL_CLUSTER, REPLACED and, once known, PARALLELISM and ASYNCHRONOUS, true if
-        this training is.
+        this run is.
       num_tasks: number of processes that train.
       step: from which the run resumes; 0 if it begins.
     """

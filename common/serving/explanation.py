@@ -1,4 +1,4 @@
-"""Which inputs mattered for one answer: how it changes without a column, a word, or a patch of a picture."""
+"""Explains an answer by its inputs: how it changes without a column, a word, or a patch of a picture."""
 
 import base64
 from collections.abc import Mapping

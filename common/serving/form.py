@@ -1,4 +1,4 @@
-"""What the page asks for: a field for each input of a model."""
+"""The form of the page: a field for each input of a model."""
 
 from collections.abc import Mapping
 from typing import Any

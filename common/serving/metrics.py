@@ -1,4 +1,4 @@
-"""What a server has done, in the text format of Prometheus."""
+"""Counters and durations of a server, in the text format of Prometheus."""
 
 from collections.abc import Sequence
 import itertools

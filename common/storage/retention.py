@@ -1,4 +1,4 @@
-"""Which checkpoints of a run stay, and the space that they take."""
+"""Keeps some checkpoints of a run, deletes the others, and compares the space that they take with what is free."""
 
 from collections.abc import Iterable
 import re

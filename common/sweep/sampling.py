@@ -1,4 +1,4 @@
-"""Which point of the search space is next: proposed by earlier results, or in order; none of a finite space twice."""
+"""Samplers of the next point of the search space: by earlier results, or in order; none of a finite space twice."""
 
 from collections.abc import Mapping
 import itertools

@@ -1,4 +1,4 @@
-"""How a run of a trial, or of a fold, starts: a process of its own."""
+"""Starts a run of a trial, or of a fold, in a process of its own."""
 
 from collections.abc import Callable, Collection, Sequence
 import functools

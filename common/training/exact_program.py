@@ -1,4 +1,4 @@
-"""What an Estimator program's own model_fn and input_fn need to resume exactly.
+"""Exact resume for an Estimator program's own model_fn and input_fn.
 
 Their random ops become functions of seed, op and global step, those of datasets of the element, and the state of the input's
 iterators is saved with each checkpoint. The framework's own models and datasets need nothing of this.

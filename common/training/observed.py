@@ -1,4 +1,4 @@
-"""What a training graph shows of its step to those who look at it again.
+"""Collections of tensors of a training graph, for those who look at a step again.
 
 The collections have no text as keys, so they are not saved with the graph.
 """

@@ -143,7 +143,7 @@ class Training:
         return spec
 
     def _suggest_bfloat16(self):
-        """Says that bfloat16 may be faster, in trainings that are long enough to care, of convolutions, which profit most."""
+        """Says that bfloat16 may be faster, in runs that are long enough to care, of convolutions, which profit most."""
         is_long = self.total_steps >= _STEPS_WORTH_A_LOOP and self.task.is_chief
         if not is_long or self.options.precision != 'float32' or not has_bfloat16() or tf.config.list_physical_devices('GPU'):
             return

@@ -1,4 +1,4 @@
-"""Which variables make up a layer: a warm start loads all of them or none, as a bias is of no use without its kernel."""
+"""The variables of a layer: a warm start loads all of them or none, as a bias is of no use without its kernel."""
 
 from collections.abc import Collection, Mapping
 

@@ -1,4 +1,4 @@
-"""What a task concludes from the states of the others over time; no clock runs."""
+"""Conclusions of a task from the states of the others over time; no clock runs."""
 
 import pytest
 

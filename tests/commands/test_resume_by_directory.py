@@ -1,4 +1,4 @@
-"""What a command takes from the run in its output_dir, and what it refuses to change there."""
+"""Commands on the run in an output_dir: the flags that they take from it, and the changes that they refuse."""
 
 import json
 import os

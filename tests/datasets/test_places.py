@@ -1,4 +1,4 @@
-"""Where records come from: the lines, pictures and TFRecord files of users' data, and those of included datasets."""
+"""Places of records: the lines, pictures and TFRecord files of users' data, and those of included datasets."""
 
 import os
 

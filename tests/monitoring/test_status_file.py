@@ -1,4 +1,4 @@
-"""The status of a training, from its start over stops to its end."""
+"""The status of a run, from its start over stops to its end."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What a module's `estimator` may return."""
+"""Results of a module's `estimator`."""
 
 import functools
 import logging

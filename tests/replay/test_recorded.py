@@ -1,4 +1,4 @@
-"""What tasks record of a step survives its file; shares become a whole; what a killed process leaves is deleted."""
+"""Records of steps survive their file; shares become a whole; those that a killed process leaves are deleted."""
 
 import functools
 import os

@@ -1,4 +1,4 @@
-"""Which runs are compared by what, and what the table of a comparison has."""
+"""Comparisons: the choice of runs and metric, and the content of the table."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""How much settings matter, on runs whose metric is known to depend on some of them."""
+"""Effects of settings, on runs whose metric is known to depend on some of them."""
 
 import numpy as np
 import pytest

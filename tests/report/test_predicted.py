@@ -1,4 +1,4 @@
-"""What counts as a class, as a number and as a mistake among predictions of any model."""
+"""Classes, numbers and mistakes among predictions of any model."""
 
 import math
 

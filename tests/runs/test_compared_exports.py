@@ -1,4 +1,4 @@
-"""Which exports are compared with their checkpoint, and under which session, of Estimators without a command line."""
+"""Comparisons of exports with their checkpoint, under the session of Estimators without a command line."""
 
 import os
 import types

@@ -60,7 +60,7 @@ def test_the_best_checkpoint_is_kept_across_restarts_and_can_be_asked(run, tmp_p
         assert (result['global_step'], result['eval']['loss']) == (step, losses_by_step[step])
     for schedule in ('predict', 'export'):
         assert run(*flags, f'--schedule={schedule}', '--checkpoint=best')[1]['global_step'] == 3
-    code, result, log = run(*flags, '--schedule=evaluate')  # As the training had no --best_metric.
+    code, result, log = run(*flags, '--schedule=evaluate')  # As the run had no --best_metric.
     assert (code, result['global_step'], 'best checkpoint' in log) == (0, 7, False)
 
 

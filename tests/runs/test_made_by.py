@@ -1,4 +1,4 @@
-"""How two trainings differ, in words."""
+"""Differences between two runs, in words."""
 
 import hashlib
 

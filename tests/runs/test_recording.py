@@ -1,4 +1,4 @@
-"""What is recorded of a training once its session has started."""
+"""Records of a run once its session has started."""
 
 import tensorflow.compat.v1 as tf
 

@@ -1,4 +1,4 @@
-"""What a whole run tells its loggers."""
+"""The messages of a whole run to its loggers."""
 
 import csv
 import json

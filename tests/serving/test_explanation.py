@@ -1,4 +1,4 @@
-"""Which inputs mattered for an answer."""
+"""Explanations of an answer by its inputs."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""Which checkpoints stay, also after a resumption with other limits, and the warning of a disk that is almost full."""
+"""Kept checkpoints, also after a resumption with other limits, and the warning of a disk that is almost full."""
 
 import os
 import re

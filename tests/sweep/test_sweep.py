@@ -230,7 +230,7 @@ def test_data_that_changes_while_trials_run_gives_no_result(search, tmp_path, mo
     path.write_text('\n'.join(['x,target', *rows, '']))
     monkeypatch.setattr(searches, 'run_trials', change_data)
     code, _, err = search(RATES, '--trials=1', '--model=linear', '--dataset=table', f'--hparams=table_file={path}')
-    assert code == 2 and re.search('study.db: the data of train.* has changed since .*, or choose another --output_dir', err), err
+    assert code == 2 and re.search('study.db: the data of train.* has changed since .*, or choose another', err), err
     assert len(trials_of(tmp_path)) == 1 and not (tmp_path / 'output' / 'results.json').exists()
 
 

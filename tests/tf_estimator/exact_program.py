@@ -1,4 +1,4 @@
-"""A program whose trainings a test kills and stops: each in a process of its own, forked after the slow import.
+"""A program whose runs a test kills and stops: each in a process of its own, forked after the slow import.
 
     python exact_program.py
 

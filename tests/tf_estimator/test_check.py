@@ -1,4 +1,4 @@
-"""What --check says of a program, which it reads without running it."""
+"""The answers of --check, which reads a program without running it."""
 
 import json
 import operator

@@ -1,4 +1,4 @@
-"""With --exact, a training that was killed or stopped ends like an undisturbed one, in every bit."""
+"""With --exact, a run that was killed or stopped ends like an undisturbed one, in every bit."""
 
 import fcntl
 import json
@@ -112,7 +112,7 @@ def test_what_is_corrupt_locked_not_finite_or_without_state_is_said_and_costs_no
 
 @pytest.fixture(scope='module')
 def mended():
-    for module in (random_ops, datasets, repeats):  # These leave graphs alone that are no training's.
+    for module in (random_ops, datasets, repeats):  # These leave graphs alone that are not for training.
         module.mend()
 
 

@@ -1,4 +1,4 @@
-"""What Estimator did without a word is said, or is what the program meant."""
+"""Estimator's traps are said, or do what the program meant."""
 
 import contextlib
 import gc

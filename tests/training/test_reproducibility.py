@@ -1,4 +1,4 @@
-"""What a step computes depends on nothing that is only shown at some steps."""
+"""The numbers of a step depend on nothing that is only shown at some steps."""
 
 import numpy as np
 import pytest

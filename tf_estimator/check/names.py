@@ -1,4 +1,4 @@
-"""Whether the names that a program uses are there, in TensorFlow 2 and in TensorFlow 1 by --tf1."""
+"""Finds the names that a program uses in TensorFlow 2, and in TensorFlow 1 by --tf1."""
 
 import dataclasses
 import functools

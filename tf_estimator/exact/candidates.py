@@ -1,4 +1,4 @@
-"""What adanet's Estimator notes beside its checkpoints: the candidates whose training has ended."""
+"""Notes of adanet's Estimator beside its checkpoints: the candidates whose training has ended."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What does not resume exactly in a program."""
+"""Finds parts of a program that do not resume exactly."""
 
 from tf_estimator.graphs import functions_of, reached
 

@@ -1,4 +1,4 @@
-"""The keys of random ops in a training's graph: what an op draws is a function of its seeds and of a key.
+"""The keys of random ops in a training graph: what an op draws is a function of its seeds and of a key.
 
 In the graph itself, a key is a number that each run of the session feeds. In a function of a dataset, it belongs to the
 element; in a loop, to the iteration; in another function, to the call.

@@ -1,4 +1,4 @@
-"""Random ops of a training's graph become stateless: functions of their seeds and of a key (keys.py)."""
+"""Random ops of a training graph become stateless: functions of their seeds and of a key (keys.py)."""
 
 from collections.abc import Callable, Iterator
 import contextlib

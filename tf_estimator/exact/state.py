@@ -1,4 +1,4 @@
-"""What a run needs beside a checkpoint to resume exactly, in files of a folder of its model_dir."""
+"""The state of a run beside a checkpoint, for exact resume, in files of a folder of its model_dir."""
 
 import contextlib
 import dataclasses

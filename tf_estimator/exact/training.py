@@ -15,7 +15,7 @@ from tf_estimator.traps.log import warn
 import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import estimator as estimators
 
-_stops: list[Stop] = []  # Of the trainings that run.
+_stops: list[Stop] = []  # Of the runs in progress.
 # The checkpoint with which a run of this process has ended in a directory. The next one from it begins its input anew.
 _ended: dict[str, str | None] = {}
 
@@ -33,7 +33,7 @@ def mend() -> None:
 def _train(train, self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
     config = self.config
     if self._train_distribution or config.num_worker_replicas > 1 or config.num_ps_replicas:
-        warn('With a distribution strategy or in a cluster, --exact does nothing: this training does not resume exactly.')
+        warn('With a distribution strategy or in a cluster, --exact does nothing: this run does not resume exactly.')
         return train(self, input_fn, hooks, steps, max_steps, saving_listeners)
     with contextlib.ExitStack() as stack:
         _prepare(self, stack)

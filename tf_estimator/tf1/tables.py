@@ -1,4 +1,4 @@
-"""Where the names of tf.contrib are today."""
+"""Tables of where the names of tf.contrib live today."""
 
 DISTRIBUTIONS = {'tf_slim': 'tf-slim', 'tensorflow_gan': 'tensorflow-gan', 'tensorflow_probability': 'tensorflow-probability'}
 

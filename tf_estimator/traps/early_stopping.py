@@ -1,4 +1,4 @@
-"""Early stopping's variable, which checkpoints of before lack: it is in none, and each training begins with False."""
+"""Early stopping's variable, which checkpoints of before lack: it is in none, and each run begins with False."""
 
 import functools
 

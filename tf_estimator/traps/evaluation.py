@@ -143,7 +143,7 @@ def _count(after_save, self, session, global_step_value):
 
 @around(_Listener, 'end')
 def _export(end, self, session, global_step_value):
-    """Exports at the end of any training, and says that early stopping misses evaluations."""
+    """Exports at the end of any run, and says that early stopping misses evaluations."""
     missed, every = self._saved - self._evaluated, f'{self._eval_throttle_secs} seconds'
     if isinstance(self._timer, by_steps.Timer):
         every = f'{self._evaluator.every_steps} steps'

@@ -1,4 +1,4 @@
-"""What Estimator left unsaid."""
+"""Warnings of what Estimator left unsaid."""
 
 import logging
 

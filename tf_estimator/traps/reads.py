@@ -1,4 +1,4 @@
-"""What functions read by name, and which values of libraries count as constant."""
+"""The names that functions read, and the values of libraries that count as constant."""
 
 import collections
 import dis

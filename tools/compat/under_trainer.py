@@ -5,7 +5,7 @@
 trainer_modules.tsv has the programs, each at a commit, trainer_modules/MODULE.py the model and dataset module of each. Their
 packages are installed in DIR, and small data is written into the checkouts. Prints the table of docs/porting.md: variables that
 differ in any bit, and metrics that differ from those of the program's own Estimator. Exits with 1 if any do. Other flags, such
-as --num_towers=2, are those of the trainings; a program that the trainer then refuses has its line in the table.
+as --num_towers=2, are passed to the trainer; a program that the trainer then refuses has its line in the table.
 """
 
 import json
@@ -85,7 +85,7 @@ class _Program:
         self._out, self._flags = out, flags
 
     def train(self, name):
-        """Starts a training into the folder of this name."""
+        """Starts a run into the folder of this name."""
         flags = (
             f'--model={self._module}',
             f'--dataset={self._module}',

@@ -1,4 +1,4 @@
-"""What is checked: pairs of runs, and what may differ between them."""
+"""The checks: pairs of runs, and the differences that are allowed between them."""
 
 from collections.abc import Mapping
 import dataclasses

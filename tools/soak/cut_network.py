@@ -1,4 +1,4 @@
-"""Trains in a cluster of three hosts, network namespaces, with a fault in each training: of the network, a host or a task.
+"""Trains in a cluster of three hosts, network namespaces, with a fault in each run: of the network, a host or a task.
 
     sudo python -m tools.soak.cut_network [FAULT ...]           # Each of a list.
     sudo python -m tools.soak.cut_network --faults=50 --seed=1  # Of random kinds, at random times.
@@ -94,7 +94,7 @@ def _are_equal(first, second):
 
 
 def check(directory, data, fault, expected):
-    """Returns what became of a training with a fault, with 'right'."""
+    """Returns what became of a run with a fault, with 'right'."""
     ends, run = train(directory, data, fault)
     logs = {name: run.log(name) for name in run.processes}
     restarts = [line for log in logs.values() for line in log.splitlines() if 'the connection to' in line]

@@ -1,4 +1,4 @@
-"""How the cells of a column that programs do not read as numbers may be read: as numbers that people write, or as dates."""
+"""Evidence for how to read cells that programs do not read as numbers: as numbers that people write, or as dates."""
 
 import collections
 from collections.abc import Mapping

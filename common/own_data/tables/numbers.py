@@ -1,4 +1,4 @@
-"""How numbers are written: decimal points or commas, separators of thousands, currencies, percent signs and units."""
+"""Styles of written numbers: decimal points or commas, separators of thousands, currencies, percent signs and units."""
 
 from collections.abc import Collection
 import dataclasses

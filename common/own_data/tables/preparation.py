@@ -1,4 +1,4 @@
-"""How tables and tf.train.Examples become the numbers that a model takes, for programs that prepare them themselves."""
+"""Turns tables and tf.train.Examples into the numbers that a model takes, for programs that prepare them themselves."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

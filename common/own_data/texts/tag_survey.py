@@ -1,4 +1,4 @@
-"""What is in the tags of a split, and what is wrong with them: unknown ones, and faults against their scheme."""
+"""Surveys the tags of a split, and their faults: unknown ones, and those against their scheme."""
 
 import collections
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What the Estimators of tf.contrib.learn export as serving_default."""
+"""The signature serving_default of the Estimators of tf.contrib.learn."""
 
 import contextlib
 import threading

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 
 class ValidationMonitor(tf.train.SessionRunHook):
-    """Evaluates new checkpoints during a training, and can stop it; its other arguments are those of `evaluate`.
+    """Evaluates new checkpoints during training, and can stop it; its other arguments are those of `evaluate`.
 
     Args:
       every_n_steps: looks for a checkpoint after so many steps, unless check_interval_secs have not passed since the last look.

@@ -1,4 +1,4 @@
-"""What the recurrent Estimators of tf.contrib.learn share with model_fns: learn/estimators/rnn_common.py."""
+"""Functions of recurrent Estimators of tf.contrib.learn that model_fns share: learn/estimators/rnn_common.py."""
 
 import tensorflow.compat.v1 as tf
 

@@ -1,4 +1,4 @@
-"""What LSTMs share: their states, variables, step and projection."""
+"""The common base of LSTMs: their states, variables, step and projection."""
 
 import sys
 
