@@ -47,14 +47,14 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         'train_steps': HParam(0, 'The step at which training ends; with 0, num_epochs decides. Has its own flag.', minimum=0),
         'num_epochs': HParam(10.0, 'The epochs after which training ends. Has its own flag.', minimum=0),
         'min_steps': HParam(
-            0, 'The least number of steps, where the epochs are those of a set: small datasets need more.', minimum=0
+            0, 'The least number of steps, unless train_steps is set; setting num_epochs alone resets it.', minimum=0
         ),
         # Input.
         'train_split': HParam('train', 'The split to train on.'),
         'exclude': HParam(
             '',
-            'A CSV file of training records to leave out, such as suspects.csv; those with a label in its column corrected are '
-            'trained with that instead. Has its own flag.',
+            'A CSV file of training records to leave out, such as suspects.csv; those with a label in the column corrected are '
+            'kept, with that label. Has its own flag.',
         ),
         'folds': HParam(
             0, 'The number of parts of the training data, one of which is the split eval; 0 does not divide it.', minimum=0

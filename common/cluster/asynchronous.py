@@ -86,7 +86,7 @@ class AsynchronousTask(TrainerTask):
             self.wait_until(lambda: not running(), 'workers have not ended')
         except RunError:
             left = self._members.listed(running())
-            tf.logging.warning('%s: has not ended for %g seconds; training ends.', left, self._timeout)
+            tf.logging.warning('%s: still running after %g seconds; training ends.', left, self._timeout)
         self._run(lambda notices: [end.assign(number) for end in notices.ends])
         self.end_watch()
 

@@ -225,7 +225,7 @@ def _watch(tasks, find_chief, recovery, stop, status, note, terminate_seconds, k
         failures = [task for task in tasks if task.state == 'failed']
         if failures and not failed:
             failed = failures[0]
-            tf.logging.info('%s failed; tasks still running in %g s will be stopped.', failed.config.name, terminate_seconds)
+            tf.logging.info('%s failed; in %g s, tasks that still run will be stopped.', failed.config.name, terminate_seconds)
         if broken_since == math.inf and any(task.breaks_training for task in tasks):
             broken_since = time.monotonic()
         status.show(tasks, chief.loss, note)

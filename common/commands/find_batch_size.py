@@ -58,14 +58,12 @@ def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objec
         tf.logging.info('%s', line)
     best, largest = max(found, key=lambda trial: trial.speed), batch_sizes.largest(found, free, most)
     tf.logging.info(
-        'The fastest is batch_size=%d, with %s examples/sec; the largest that fits into %s of memory is about %d%s: '
-        '--hparams=batch_size=%d',
+        'The fastest is --hparams=batch_size=%d, with %s examples/sec; the largest that fits into %s of memory is about %d%s.',
         best.size,
         f'{best.speed:,.0f}',
-        memory.to_text(free),
+        memory.to_text(batch_sizes.SHARE * free),
         largest,
         f', of {most:,} examples' if 2 * largest > most else '',
-        best.size,
     )
     return {'batch_size': best.size, 'largest': largest, 'sizes': [batch_sizes.to_json(trial) for trial in found]}
 

@@ -82,7 +82,7 @@ class Settings:
             if name in names_with(Trait.COMMAND_LINE):
                 raise UsageError(f'{name} is an option of trainer.py only')
             if name in fixed or name in self._flags:
-                raise UsageError(f'{name} is not an option here: it is given otherwise')
+                raise UsageError(f'{name} is not an option here: this call sets it')
         values = {**self._flags, **{name: to_python(value) for name, value in {**fixed, **options}.items()}}
         for name in {'hparams', 'override_hparams'} & values.keys():
             value = values[name]

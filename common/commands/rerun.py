@@ -257,8 +257,8 @@ def _check(output_dir, last, data_dir):
     kept = saved_flags.load(output_dir)
     if not kept or not tf.io.gfile.exists(run_dir.hparams_path(output_dir)):
         raise UsageError(
-            f'--output_dir={output_dir}: has no record of its flags, as it is no run, or one of an older version: steps of '
-            'runs that begin now can be replayed'
+            f'--output_dir={output_dir}: lacks flags.json or hparams.json: it is no run, or an older version made it: only '
+            'steps of runs that began with this version can be computed again'
         )
     since = saved_flags.asynchronous_since(kept)
     if since is not None and last > since:

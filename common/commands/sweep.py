@@ -104,7 +104,7 @@ def load_request() -> Any:
     try:
         return importlib.import_module('estimator_trainer.common.commands.sweep_request')
     except ModuleNotFoundError as error:
-        raise RunError(f"{error.name} is not installed: pip install -e '.[sweep]'") from None
+        raise RunError(f"{error.name} is not installed: pip install 'estimator-trainer[sweep]'") from None
 
 
 def main(argv: list[str]) -> int:

@@ -21,8 +21,8 @@ from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 
 _CURE = '--keep_checkpoint_every=N, or --keep_checkpoint_max=0, keeps those that a verification needs'
 _NOTHING_CHANGED = (
-    'nothing that is recorded has changed since, so it was not trained so, unless the model draws its own random numbers, of '
-    'which a warning tells'
+    'nothing that is recorded has changed since, so it was not made by these steps, unless the model draws its own random '
+    'numbers, which a warning says'
 )
 _NONE = request.Objects()
 

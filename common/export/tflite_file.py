@@ -37,7 +37,7 @@ def convert(network: Network, quantize: str | None, batches: Iterable[Mapping[st
         except ValueError:
             if names := refused(network.inputs):
                 raise UsageError(
-                    "--format=tflite: TensorFlow's converter makes names of Python of inputs, which fails for "
+                    "--format=tflite: TensorFlow's converter makes Python names of inputs, which fails for "
                     f'{listed(names, _MAX_LISTED)}: rename these, or choose --format=onnx'
                 ) from None
             raise

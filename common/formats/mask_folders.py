@@ -85,7 +85,10 @@ def scan(
     if held_out:
         class_folders.check_no_folds(os.path.join(root, held_out), train_split, folds)
     elif len(splits[trained]) < max(folds, 2):
-        raise UsageError(f'{root}: has {len(splits[trained])} pictures with a mask, of which some are for evaluation: add some')
+        others = ', or use fewer folds' if folds else ''
+        raise UsageError(
+            f'{root}: has {len(splits[trained])} pictures with a mask, but needs {max(folds, 2)}: add some{others}'
+        )
     else:
         splits[trained], splits['eval'] = class_folders.hold_out(root, splits[trained], eval_share, folds, fold)
     return ClassFolders(root, (), splits, ignored, unlabeled, unmatched)

@@ -36,6 +36,10 @@ class StatusFile:
         self._values = status.new() | (kept if is_resumed else {'started': _time()})
         self._has_begun = False
 
+    @property
+    def state(self) -> State:
+        return State(self._values['state'])
+
     def enter(self, state: State, reason: str = '') -> None:
         """Changes the state; a process that trains no more has no speed."""
         speed = {} if state in status.LIVING else {'examples/sec': None, 'seconds_left': None}

@@ -78,7 +78,7 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
         'status': Schedule('prints what the runs in --runs, or the one in --output_dir, do, or how they ended'),
         'compare': Schedule('prints a table of the runs in --runs, the best first, and writes compare.html with their curves'),
         'find_learning_rate': Schedule(
-            'trains new weights with a rising rate, prints a learning_rate, and draws output_dir/find_learning_rate',
+            'trains new weights with a rising rate, prints a learning_rate, and saves output_dir/find_learning_rate',
             trains=True,
             is_dry_run=True,
         ),

@@ -78,9 +78,9 @@ class Options:
     )
     runs: str = flag(
         '',
-        "The runs to print the status of, or to compare: a pattern of output_dirs, such as --runs='output/**', with all below "
-        'output, or the output_dir of a sweep.',
-        default_text='output_dir',
+        "The runs to print the status of, or to compare: a pattern of output_dirs, such as --runs='output/**' for all below "
+        "output, or a sweep's output_dir.",
+        default_text='output_dir; compare needs it',
         schedules=('status', 'compare'),
         excludes=('output_dir',),
         traits=PATH | COMMAND_LINE | NOT_IN_TRIALS,
@@ -128,8 +128,8 @@ class Options:
 
     exclude: str | None = flag(
         None,
-        'A CSV file of training records to leave out, such as suspects.csv; those with a label in its column corrected are '
-        'trained with that instead.',
+        'A CSV file of training records to leave out, such as suspects.csv; those with a label in the column corrected are '
+        'kept, with that label.',
         default_text="the set's, or none",
         traits=PATH | SET_IN_TRIALS,
     )
@@ -293,8 +293,8 @@ class Options:
     )
     min_tasks: int = flag(
         0,
-        'Elastic training: if tasks of a cluster are lost, the others go on from the latest checkpoint, at least this many; a '
-        'task that is started again takes part from the next checkpoint on. All need output_dir. 0 ends all instead.',
+        'Elastic training: if tasks of a cluster are lost, the others, if at least this many, go on from the latest '
+        'checkpoint; a restarted task joins at the next one. All tasks need access to output_dir. 0 stops all instead.',
         bounds=(0, MAX_DEVICES),
         schedules=_TRAINING,
         traits=COMMAND_LINE | SAME_IN_TASKS | NOT_IN_TRIALS,
@@ -359,8 +359,8 @@ class Options:
     )
     checkpoint: str | None = flag(
         None,
-        'The checkpoint to evaluate, predict with, export, serve or report on: latest, best, or a path; to serve, also '
-        'the path of an export, or of a directory of them.',
+        'The checkpoint to evaluate, predict with, export, serve, report on or rank suspects by: latest, best, or a path; to '
+        'serve, also the path of an export, or of a directory of them.',
         default_text='best, if the run had --best_metric or --early_stopping_patience; else latest',
         schedules=('evaluate', 'predict', 'export', 'serve', 'report', 'suspects'),
         traits=PATH | NOT_IN_TRIALS,

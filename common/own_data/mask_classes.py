@@ -83,8 +83,8 @@ def describe(root: str, found: Mapping[str, Pixels], num_classes: int, names: Se
     values = _values(root, first, len(names) or num_classes, f'{NAMES_FILE} has' if names else 'num_classes is')
     if len({*first} & {*values}) < 2:
         raise UsageError(
-            f'{root}: all pixels of masks have the number {listed([*map(str, sorted(first))], 5)}, but there must be at '
-            f'least two classes besides {IGNORED}, for pixels to ignore'
+            f'{root}: masks have only the numbers {listed([*map(str, sorted(first))], 5)}, but need at least two classes '
+            f'besides {IGNORED}, which marks pixels to ignore'
         )
     if empty := [split for split, pixels in found.items() if pixels and not {*pixels} & {*values}]:
         raise UsageError(

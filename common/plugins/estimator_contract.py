@@ -50,7 +50,7 @@ def _check_config(source, found, config):
     if found.save_checkpoints_steps or found.save_checkpoints_secs:
         tf.logging.warning('%s: --save_checkpoints_steps decides when to save, not its RunConfig.', source)
     if config.session_config and found.session_config != config.session_config:
-        tf.logging.warning('%s: --precision, --xla and the numbers of threads do not count: it sets session_config.', source)
+        tf.logging.warning('%s: its session_config overrides --precision, --xla and the flags for threads.', source)
 
 
 def _task_of(config):

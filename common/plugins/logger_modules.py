@@ -17,7 +17,9 @@ def check_names(names: Sequence[str]) -> None:
         if name in BUILT_IN:
             spec = importlib.util.find_spec(name)
             if spec is None or spec.origin is None:  # The latter for a folder of this name, such as that of W&B's files.
-                raise UsageError(f"--loggers={name}: the package {name} is not installed: pip install -e '.[{name}]'")
+                raise UsageError(
+                    f"--loggers={name}: the package {name} is not installed: pip install 'estimator-trainer[{name}]'"
+                )
         elif '.' not in name or not all(part.isidentifier() for part in name.split('.')):
             known = ', '.join(BUILT_IN)
             raise UsageError(

@@ -62,7 +62,7 @@ def _card(path):
                 raise RunError(f'{error}: the model card was edited') from None
             quoted, step = found.get('provenance'), found.get('global_step')
             if not isinstance(quoted, dict) or not {'checkpoint', 'files', 'last_line'} <= quoted.keys():
-                raise UsageError(f'{card}: does not say of which run it is: it is of an older version, or of a run of one')
+                raise UsageError(f'{card}: does not name its run: an older version made the export, or its run')
             return directory, quoted, step
     raise UsageError(
         f'--export={path}: has no model_card.json: give the directory of an export, such as output_dir/export/VERSION'

@@ -76,8 +76,8 @@ def kept(output_dir: str, paths: Sequence[str], record: Record) -> dict[int, str
             tf.logging.warning('%s: is not verified: the run has gone back to an earlier step since.', path)
         elif step not in record.checkpoints:
             raise RunError(
-                f'{path}: has no line in {provenance.path_of(output_dir)}: it was put in, or the line was taken out; or a '
-                'training that runs there has not written it yet, or was killed before, so that the next one there does'
+                f'{path}: has no line in {provenance.path_of(output_dir)}: the file was added, or the line removed; or the run '
+                'has not written the line yet, or was killed before it did: resuming it writes the line'
             )
         elif provenance.tensors_digest(path) != record.checkpoints[step]['tensors']:
             raise RunError(f'{path}: is not the checkpoint that was recorded: its tensors have another digest')

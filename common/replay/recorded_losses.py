@@ -60,4 +60,4 @@ def check_reached(output_dir: str, text: str, last: int) -> None:
     steps = [*checkpoint_steps(output_dir), status.get('global_step') or 0, int(named[1]) if named else 0]
     steps += [int(row['global_step']) for row in read_rows(output_dir) if is_of_training(row)]
     if last > (reached := max(steps)):
-        raise UsageError(f'--step={text}: the run in {output_dir} has come to step {reached}')
+        raise UsageError(f'--step={text}: the run in {output_dir} has only reached step {reached}')

@@ -220,7 +220,7 @@ def _said(example, metadata):
 def inspected_text(step: Replayed) -> str:
     """Says by how much the loss of a step differs when looked at, as with random ops that have a state; '' if it is equal."""
     difference = abs(step.inspected.losses[0] - step.loss)
-    return f'Looked at, the step has a loss that differs by {difference:.4g}.' if difference > 0 else ''
+    return f'The loss of the step differs by {difference:.4g} when it is inspected.' if difference > 0 else ''
 
 
 def compared_text(replay: Replay) -> str:

@@ -44,7 +44,7 @@ def options_of_task(plan: Plan, cluster: ClusterConfig) -> Options:
     if cluster.addresses.get(PS):
         _check_asynchronous(plan.model, plan.params, options)
     if options.overwrite and cluster.addresses.get(EVALUATOR):
-        raise UsageError('--overwrite: the evaluator of the cluster may read the old checkpoints: delete the run before')
+        raise UsageError("--overwrite: the cluster's evaluator may read old checkpoints: delete the run yourself first")
     is_evaluator, has_evaluator = cluster.job == EVALUATOR, bool(cluster.addresses.get(EVALUATOR))
     if (is_evaluator or has_evaluator) and options.early_stopping_patience:
         raise UsageError('--early_stopping_patience needs evaluations by the chief: remove the evaluator from the cluster')
@@ -98,7 +98,7 @@ def is_elastic(options: Options, cluster: ClusterConfig) -> bool:
       UsageError: other options do not go with the flag.
     """
     if options.min_tasks and options.overwrite:
-        raise UsageError('--overwrite: a task that returns would delete the run of the others: delete it before')
+        raise UsageError('--overwrite with --min_tasks: a restarted task would delete the run: delete it yourself first')
     return options.min_tasks > 0 and (cluster.job, cluster.index) in cluster.trainers
 
 

@@ -16,6 +16,7 @@ from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.checkpoints import has_checkpoint
 from estimator_trainer.common.storage.metrics_file import read_rows
 from estimator_trainer.common.storage.metrics_table import is_of_training
+from estimator_trainer.common.storage.status import State
 from estimator_trainer.common.training.loss_watch import NotFinite
 from estimator_trainer.common.training.saving import NOT_FINITE_HINT
 
@@ -52,15 +53,22 @@ def _diagnose(experiment, error):
     except RunError as found:
         return found
     if isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)) and not files.explain(error):
-        name = 'batch_size' if experiment.schedule.trains else 'eval_batch_size'
-        size = experiment.params[name]
-        is_resumed = experiment.schedule.trains and has_checkpoint(experiment.output_dir)
-        flag = 'override_hparams' if is_resumed else 'hparams'
-        return RunError(f'out of memory with {name}={size}: use a smaller one, such as --{flag}={name}={max(size // 2, 1)}')
+        return _out_of_memory(experiment)
     if histogram := re.search(r'(?i:(?:nan|infinity) in (?:summary )?histogram) for: (weights/)?(\S+)', str(error)):
         step = _next_summary(experiment) - bool(histogram[1])  # Weights are those before the step.
         return NotFinite(f'{histogram[2]} is not finite by step {step}: {NOT_FINITE_HINT}', step)
     return None
+
+
+def _out_of_memory(experiment):
+    params, is_training = experiment.params, experiment.schedule.trains and experiment.status.state is not State.EVALUATING
+    name, flag, place = 'batch_size' if is_training else 'eval_batch_size', 'hparams', ''
+    if is_training and has_checkpoint(experiment.output_dir):
+        can_change = experiment.task.can_change_batch_size and not params.group_by_length
+        flag, place = ('override_hparams', '') if can_change else ('hparams', ', in another --output_dir')
+    size = params[name]
+    cure = f'one, such as --{flag}={name}={size // 2}{place}' if size > 1 else 'model'
+    return RunError(f'out of memory with {name}={size}: use a smaller {cure}')
 
 
 def _next_summary(experiment):

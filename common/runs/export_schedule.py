@@ -130,7 +130,7 @@ def add_card(experiment: Experiment, checkpoint: str, path: str, facts: Mapping[
     source, specs = experiment.source, serving.request_specs(experiment.source)
     if names := saved_model.refused(specs):
         tf.logging.warning(
-            'tf.saved_model.load of recent TensorFlow makes names of Python of inputs, which fails for %s: rename these, or '
+            'tf.saved_model.load of recent TensorFlow makes Python names of inputs, which fails for %s: rename these, or '
             'load the export by TensorFlow Serving, --schedule=serve or tf.compat.v1.saved_model.load.',
             listed(names, _MAX_LISTED),
         )

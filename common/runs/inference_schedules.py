@@ -76,7 +76,8 @@ def write_predictions(experiment: Experiment, predictions: Iterable[Prediction],
             for item in by_time(line) if is_forecast(metadata) else [line]:
                 file.write(dumps(item) + '\n')
         if not total:
-            raise UsageError(f'--input={options.input}: has no examples')
+            given = f'--input={options.input}' if options.input else f'--predict_split={options.predict_split}'
+            raise UsageError(f'{given}: has no examples')
         if len(errors) == total:
             raise type(errors[0])(f'--input={options.input}: nothing to predict: {errors[0]}')
     if errors:

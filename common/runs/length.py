@@ -74,8 +74,8 @@ def _given_steps(params):
 
 def _warn_of_few(params, num_examples):
     tf.logging.warning(
-        'The epochs of %d examples are short, so this run has %d, which make min_steps=%d, rather than %g: --num_epochs sets '
-        'their number.',
+        'Epochs of %d examples are short: this run has %d of them, to reach min_steps=%d, rather than %g: --num_epochs '
+        'overrides this.',
         *(num_examples, params.min_steps * params.batch_size // num_examples, params.min_steps, params.num_epochs),
     )
 

@@ -168,14 +168,14 @@ def find_checkpoint(output_dir: str, which: str) -> str:
         path = find_best(output_dir)
         if not path:
             raise UsageError(
-                f'--checkpoint=best: there is none in {best_dir(output_dir)}; --schedule=train_and_evaluate keeps one, if '
-                '--best_metric is a number'
+                f'--checkpoint=best: there is none in {best_dir(output_dir)}; --schedule=train_and_evaluate keeps one, unless '
+                'the metric is NaN'
             )
         return path
     path = without_suffix(which)
     if not tf.io.gfile.exists(f'{path}.index'):
-        known = ', '.join(_indexed(output_dir).values())
-        raise UsageError(f'--checkpoint={which}: no such checkpoint; available: best, latest, {known}')
+        known = ['best'] * bool(find_best(output_dir)) + ['latest', *_indexed(output_dir).values()]
+        raise UsageError(f'--checkpoint={which}: no such checkpoint; available: {", ".join(known)}')
     return path
 
 

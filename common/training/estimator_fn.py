@@ -127,9 +127,9 @@ class EstimatorFn:
         gradients.check(spec.train_op, (features, labels), parts)
         tf.logging.warning(
             '--model=%s: its model_fn gets each batch in %d parts, and a step takes the means of their losses and gradients, '
-            'weighted by their numbers of examples: a loss that is a sum over a batch, or divided by a fixed batch size, '
-            'counts less, and one that is divided by a sum of weights, by that of each part. Averages such as those of batch '
-            'norm follow one part.',
+            'weighted by their numbers of examples. So a loss that is summed over a batch, or divided by a fixed batch size, '
+            'shrinks; one divided by a sum of weights uses the sum of each part. Moving averages, as of batch norm, follow one '
+            'part.',
             self.params.model,
             max(len(self.devices), 1) * task.batch_parts,
         )

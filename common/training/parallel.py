@@ -210,12 +210,9 @@ def tower_devices(options: Options) -> list[str]:
     gpus = len(tf.config.list_physical_devices('GPU'))
     wanted = num_gpus or (num_towers if gpus and num_towers > 1 else 0)
     if wanted > gpus:
-        raise UsageError(
-            f'--num_gpus={num_gpus}: this machine has {gpus} GPUs that TensorFlow can use; --num_towers puts '
-            'towers on the CPU where there are none'
-            if num_gpus
-            else f'--num_towers={num_towers}: this machine has {gpus} GPUs that TensorFlow can use'
-        )
+        given = f'--num_gpus={num_gpus}' if num_gpus else f'--num_towers={num_towers}'
+        cure = '; --num_towers puts towers on the CPU' if not gpus else ''
+        raise UsageError(f'{given}: this machine has {gpus} GPUs that TensorFlow can use{cure}')
     if wanted:
         return [f'/gpu:{i}' for i in range(wanted)]
     # One device: between logical ones, variables and gradients would be copied, which takes a fifth of a perceptron's step.

@@ -250,8 +250,8 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         """
         if len(self._starts) == _MAX_STARTS and {*self._starts} == {(latest, self._starts[0][1])}:
             raise RunError(
-                f'training was started {_MAX_STARTS} times from {latest}, and ended each time by an AbortedError or '
-                'UnavailableError, which the log shows: mend its cause, or catch it where it is raised'
+                f'training was started {_MAX_STARTS} times from {latest}, and failed each time with an AbortedError or '
+                'UnavailableError, see the log: mend its cause, or catch it where it is raised'
             )
         self._starts.append((latest, 0))
 

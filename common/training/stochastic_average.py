@@ -36,7 +36,7 @@ def check_steps(params: HParams, epoch_steps: int, total_steps: int, is_asynchro
     if not params.swa_every and not epoch_steps:
         raise UsageError('swa_every=0 is an epoch, but those are undefined here: set the number of steps')
     if not params.swa_every and params.batch_start != (0, 0):
-        raise UsageError('swa_every=0 is an epoch, whose steps have changed with batch_size: restore the batch_size')
+        raise UsageError('swa_every=0 is an epoch, whose length changes with batch_size: do not override batch_size')
     if 1 < total_steps < params.swa_start:
         tf.logging.warning(
             'swa_start=%d: training ends at step %d, before any weights are averaged.', params.swa_start, total_steps

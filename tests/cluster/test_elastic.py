@@ -148,7 +148,7 @@ def test_overwriting_is_refused():
     evaluator = ClusterConfig(config.addresses, 'evaluator', 0)
     assert not cluster_task.is_elastic(Options(min_tasks=1), evaluator)
     message = refused(cluster_task.is_elastic, Options(min_tasks=1, overwrite=True), config)
-    assert message == '--overwrite: a task that returns would delete the run of the others: delete it before'
+    assert message == '--overwrite with --min_tasks: a restarted task would delete the run: delete it yourself first'
 
 
 def test_a_worker_goes_on_without_the_chief_and_with_it_when_it_is_back_to_the_same_weights(train, tmp_path):

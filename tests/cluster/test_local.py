@@ -129,7 +129,7 @@ def test_in_elastic_training_the_others_go_on_without_a_lost_task_but_not_too_fe
 def test_tasks_that_outlive_a_lost_one_are_terminated_and_finally_killed(launch, caplog):
     with pytest.raises(RunError, match='^worker 0 failed: exit code 1 '):
         launch({'chief0': 'log_a_step()\nserve(143)', 'worker0': 'leave(1)'}, terminate_seconds=0.1)
-    assert 'worker 0 failed; tasks still running in 0.1 s will be stopped.' in caplog.messages
+    assert 'worker 0 failed; in 0.1 s, tasks that still run will be stopped.' in caplog.messages
     assert caplog.messages[-1] == 'stopped: chief; failed: worker 0; loss = 0.5, step = 7'
     with pytest.raises(RunError, match='^worker 0 failed: exit code 1 '):
         launch({'chief0': 'resist()', 'worker0': 'leave(1)'}, terminate_seconds=0, kill_seconds=0.1)

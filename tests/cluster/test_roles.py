@@ -16,7 +16,7 @@ PAIR = {'worker': ['a:1', 'b:1']}
 WITH_SERVER = {'chief': ['a:1'], 'worker': ['b:1'], 'ps': ['c:1']}
 PATIENCE = '--early_stopping_patience=2'
 NEEDS_EVALUATIONS = '--early_stopping_patience needs evaluations by the chief: remove the evaluator from the cluster'
-OLD_CHECKPOINTS = '--overwrite: the evaluator of the cluster may read the old checkpoints: delete the run before'
+OLD_CHECKPOINTS = "--overwrite: the cluster's evaluator may read old checkpoints: delete the run yourself first"
 NOT_WITH_SERVERS = 'is incompatible with parameter servers: omit it, or leave ps out of the cluster'
 COME_AND_GO = 'is incompatible with parameter servers, whose workers come and go: omit it'
 OF_CLUSTER = 'is for the tasks of a cluster: give --local_cluster, or set TF_CONFIG, or omit it'

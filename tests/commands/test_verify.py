@@ -266,7 +266,7 @@ def test_an_export_names_its_step_and_an_edit_is_noticed(output, tmp_path):
     files = {name: sha256_of(str(version / name)) for name in quoted['provenance']['files']}
     assert 'its weights differ from those of' in with_card(provenance={**quoted['provenance'], 'files': files})
     card.write_text('{}')
-    assert 'does not say of which run it is' in refused(_verify, output, export=export)
+    assert 'does not name its run: an older version made the export, or its run' in refused(_verify, output, export=export)
     assert 'has no model_card.json' in refused(_verify, output, export=str(tmp_path / 'none'))
 
 

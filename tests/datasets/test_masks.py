@@ -344,15 +344,15 @@ def one_class(root, number=0):
             'masks have the numbers 0, 50 alone: renumber them from 0 on, or, if there are 51 or more classes, say so by',
         ),
         (blurred, '', 'masks have 63 numbers up to 250, and 255, as those of 0 and 255 that were blurred, blended or saved'),
-        (one_class, '', 'all pixels of masks have the number 0, but there must be at least two classes besides 255'),
-        (lambda root: one_class(root, 255), '', 'all pixels of masks have the number 255, but there must be at least two'),
+        (one_class, '', 'masks have only the numbers 0, but need at least two classes besides 255'),
+        (lambda root: one_class(root, 255), '', 'masks have only the numbers 255, but need at least two'),
         (names(b'a\nb\n'), '', '.png: has pixels of the class 2, but classes.txt has 2, so that classes are 0 to 1'),
         (names(b'a\nb\nc\n'), 'num_classes=4', 'num_classes=4, but'),
         (names(b'a\na\nc\n'), '', 'classes.txt: line 2 is a again'),
         (names(b'a\n\nc\n'), '', 'classes.txt: line 2 is empty'),
         (names(b'\xff'), '', 'classes.txt: cannot be read as UTF-8'),
         (lambda root: None, 'num_classes=2', '.png: has pixels of the class 2, but num_classes is 2'),
-        (lambda root: None, 'folds=20', 'has 10 pictures with a mask, of which some are for evaluation'),
+        (lambda root: None, 'folds=20', 'has 10 pictures with a mask, but needs 20: add some, or use fewer folds'),
     ],
 )
 def test_unsuitable_masks_are_one_line(spoil, hparams, message, tmp_path):

@@ -107,5 +107,5 @@ def test_suffixes_of_unknown_words_are_known_everywhere_and_the_library_is_neede
     found.predict(tmp_path / 'new.txt')
     assert '100 % of the characters of the texts are unknown' in caplog.text
     wrong = refused(Prepared, text, tmp_path / 'other', *hparams)
-    assert wrong == "tokens=subwords: the package sentencepiece is not installed: pip install -e '.[subwords]'"
+    assert wrong == "tokens=subwords: the package sentencepiece is not installed: pip install 'estimator-trainer[subwords]'"
     assert 'max_subwords=99 must be from 100' in refused(Prepared, text, tmp_path / 'data', *hparams[:2], 'max_subwords=99')

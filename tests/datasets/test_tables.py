@@ -1159,9 +1159,7 @@ def test_a_model_learns_numbers_and_is_used_on_other_data(run, tmp_path):
     problem = 'line 2: column target: the target is missing: correct it, or leave it out'
     assert code == 1 and err.splitlines()[-1] == f'trainer.py: {labeled}: {problem}'
     code, result, err = run(*flags, '--schedule=export')
-    assert (
-        code == 0 and 'tf.saved_model.load of recent TensorFlow makes names of Python of inputs, which fails for class: ' in err
-    )
+    assert code == 0 and 'tf.saved_model.load of recent TensorFlow makes Python names of inputs, which fails for class: ' in err
     found = serve(result['export'], 'serving_default', {'x': [40, 10], 'class': ['b', 'a']})
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     examples = [records.encode({'x': 40.0, 'class': 'b'}), records.encode({'x': 10.0, 'class': 'a'})]

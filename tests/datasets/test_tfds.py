@@ -213,7 +213,7 @@ def test_a_model_learns_predicts_and_is_exported_without_the_data_and_the_packag
     for name in [name for name in sys.modules if name.partition('.')[0] == 'tensorflow_datasets']:
         monkeypatch.setitem(sys.modules, name, None)
     code, _, err = run('--dataset=tfds', f'--hparams=tfds_dir={images}', output_dir=tmp_path / 'other')
-    expected = "trainer.py: --dataset=tfds: tensorflow-datasets is not installed: pip install -e '.[tfds]'"
+    expected = "trainer.py: --dataset=tfds: tensorflow-datasets is not installed: pip install 'estimator-trainer[tfds]'"
     assert code == 2 and err.splitlines()[-1] == expected
     shutil.rmtree(images)
     (tmp_path / 'light.png').write_bytes(picture(size=(30, 30), value=109))

@@ -82,7 +82,7 @@ def test_names_of_inputs_that_tensorflow_cannot_make_parameters_of_a_function_ar
 
     monkeypatch.setattr(tf2.lite.TFLiteConverter, 'from_saved_model', fail)  # As TensorFlow 2.21 does, but not 2.15.
     file = network(lambda **x: {'y': 2 * x['class']}, **{'class': tf.TensorSpec([None], tf.float32)})
-    assert 'converter makes names of Python of inputs, which fails for class: ' in refused(tflite_file.convert, file, None, [])
+    assert 'converter makes Python names of inputs, which fails for class: ' in refused(tflite_file.convert, file, None, [])
 
 
 def test_a_choice_does_not_depend_on_what_is_not_chosen(module):

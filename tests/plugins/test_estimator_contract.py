@@ -49,7 +49,7 @@ def test_settings_of_a_config_that_do_not_count_are_warned_of_and_others_are_kep
     assert not caplog.text
     make(CONFIG.replace(save_checkpoints_steps=7, session_config=tf.ConfigProto(inter_op_parallelism_threads=1)))
     assert 'estimator(): --save_checkpoints_steps decides when to save' in caplog.text
-    assert 'estimator(): --precision, --xla and the numbers of threads do not count' in caplog.text
+    assert 'estimator(): its session_config overrides --precision, --xla and the flags for threads' in caplog.text
 
 
 def test_batches_of_three_parts_are_refused():

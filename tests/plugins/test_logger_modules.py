@@ -34,7 +34,7 @@ def test_a_wrong_name_is_refused_in_a_line(tmp_path, monkeypatch, names, message
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
-    message = "--loggers=wandb: the package wandb is not installed: pip install -e '.[wandb]'"
+    message = "--loggers=wandb: the package wandb is not installed: pip install 'estimator-trainer[wandb]'"
     assert refused(logger_modules.check_names, ['wandb']) == message
 
 

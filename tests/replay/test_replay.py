@@ -131,8 +131,8 @@ def test_the_first_loss_that_differs_is_named_with_what_does(copied, caplog):
 @pytest.mark.parametrize(
     'step, message',
     [
-        (9, '^step=9: the run in .* has come to step 8'),
-        ('5:9', '^step=5:9: the run in .* has come to step 8'),
+        (9, '^step=9: the run in .* has only reached step 8'),
+        ('5:9', '^step=5:9: the run in .* has only reached step 8'),
         ('7:5', '^step=7:5 is neither a step, from 1 on'),
         (0, '^step=0 is neither a step'),
         ('', '^schedule=replay needs step'),
@@ -150,7 +150,7 @@ def test_without_a_checkpoint_before_a_step_the_first_possible_one_is_named(copi
     with pytest.raises(UsageError, match='no intact checkpoint before this step: the first step that can be replayed is 9'):
         copied.replay(3)
     os.remove(f'{copied.output_dir}/flags.json')
-    with pytest.raises(UsageError, match='has no record of its flags'):
+    with pytest.raises(UsageError, match='lacks flags.json or hparams.json: it is no run'):
         copied.replay(3)
 
 
@@ -207,7 +207,7 @@ def test_the_step_at_which_training_ends_is_offered_and_its_origin_named(tmp_pat
     run = api.load(output_dir, types.SimpleNamespace(model=bad), DATASET)
     result = run.replay(6)
     assert result['not_finite'].startswith(f'model/of_step (Sqrt), made at {__file__}:') and math.isnan(float(result['loss']))
-    with pytest.raises(UsageError, match='^step=7: the run in .* has come to step 6'):
+    with pytest.raises(UsageError, match='^step=7: the run in .* has only reached step 6'):
         run.replay(7)
 
 

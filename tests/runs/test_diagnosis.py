@@ -149,13 +149,19 @@ def test_too_large_a_batch_is_named(tmp_path):
 
     write_mnist(tmp_path)
     program = types.SimpleNamespace(get_params=dict, model=model, __name__='program')
-    options = {'data_dir': str(tmp_path), 'hparams': {'batch_size': 8, 'eval_batch_size': 1}}
+    options = {'data_dir': str(tmp_path), 'hparams': {'batch_size': 8, 'eval_batch_size': 2}}
     wrong_mode = 'train'
     with pytest.raises(RunError, match="of memory with batch_size=8: .*, such as override_hparams={'batch_size': 4}"):
         api.train(program, 'mnist', str(tmp_path / 'x'), train_steps=1, **options)
     wrong_mode = 'eval'
-    with pytest.raises(RunError, match='with eval_batch_size=1: .*, such as hparams={.eval_batch_size.: 1}'):
-        api.load(str(tmp_path / 'x'), program, 'mnist').evaluate()
+    for evaluate in (
+        lambda: api.train(program, 'mnist', str(tmp_path / 'y'), train_steps=1, **options),
+        lambda: api.load(str(tmp_path / 'y'), program, 'mnist').evaluate(),
+    ):
+        with pytest.raises(RunError, match='with eval_batch_size=2: .*, such as hparams={.eval_batch_size.: 1}'):
+            evaluate()
+    with pytest.raises(RunError, match='of memory with eval_batch_size=1: use a smaller model$'):
+        api.load(str(tmp_path / 'y'), program, 'mnist').evaluate(hparams={'eval_batch_size': 1})
 
 
 FULL = """

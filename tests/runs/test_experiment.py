@@ -63,7 +63,7 @@ def test_the_length_of_a_run_and_its_periods_follow_from_the_data(tmp_path):
 
 def test_a_run_that_is_lengthened_to_min_steps_says_so_with_its_epochs(tmp_path, caplog):
     make(tmp_path, 'num_epochs=2,min_steps=20')
-    assert '10 examples are short, so this run has 8, which make min_steps=20, rather than 2: --num_epochs sets' in caplog.text
+    assert '10 examples are short: this run has 8 of them, to reach min_steps=20, rather than 2: --num_epochs' in caplog.text
     caplog.clear()
     make(tmp_path, 'num_epochs=2,min_steps=5')
     assert 'min_steps' not in caplog.text

@@ -279,6 +279,9 @@ def test_a_checkpoint_is_found_by_its_name_or_path(tmp_path):
         assert checkpoints.find_checkpoint(str(tmp_path), which) == expected
     with pytest.raises(UsageError, match=f'--checkpoint=7: no such checkpoint; available: best, latest, {first}, {last}$'):
         checkpoints.find_checkpoint(str(tmp_path), '7')
+    shutil.rmtree(tmp_path / 'best')
+    with pytest.raises(UsageError, match=f'available: latest, {first}, {last}$'):
+        checkpoints.find_checkpoint(str(tmp_path), '7')
     with pytest.raises(UsageError, match=f'--checkpoint=best: there is none in {tmp_path}/no/best'):
         checkpoints.find_checkpoint(f'{tmp_path}/no', 'best')
     names = ('index', 'meta', 'data-00003-of-00012', 'txt')

@@ -113,7 +113,7 @@ def test_a_warm_start_initializes_new_variables_and_names_them(tmp_path, caplog)
     old = make(tmp_path / 'old').train(data(), steps=1)
     new = make(tmp_path / 'new', est.WarmStartSettings(str(tmp_path / 'old')), name='other').train(data(), steps=1)
     np.testing.assert_array_equal(*(each.get_variable_value('hidden/kernel') for each in (old, new)))
-    assert f'{tmp_path}/old lacks other/bias, other/kernel: initialized, not warm-started.' in caplog.messages
+    assert f'{tmp_path}/old lacks other/bias, other/kernel: their initializers are used.' in caplog.messages
 
 
 @pytest.mark.parametrize('throttle', [0, 600])

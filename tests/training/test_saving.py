@@ -87,7 +87,7 @@ def test_an_error_taken_for_a_lost_connection_ends_training_if_it_comes_5_times_
     with tf.Graph().as_default():
         count = tf.assign_add(tf.train.get_or_create_global_step(), 1)
         lost = Lost(steps)
-        message = f'training was started 5 times from {tmp_path}/model.ckpt-0, and ended each time by an AbortedError or'
+        message = f'training was started 5 times from {tmp_path}/model.ckpt-0, and failed each time with an AbortedError or'
         expected = contextlib.nullcontext() if is_preempted else pytest.raises(RunError, match=message)
         hooks = [CheckpointSaver(str(tmp_path), [10]), lost]
         with expected, tf.train.MonitoredTrainingSession('', hooks=hooks) as session:

@@ -121,7 +121,7 @@ def test_averages_that_exclude_each_other_and_undefined_steps_are_refused(caplog
     assert refused(check_steps, params, 5, 10, True).startswith('swa_start excludes parameter servers')
     assert refused(check_steps, params, 0, 10, False).startswith('swa_every=0 is an epoch, but those are undefined here')
     changed = params.with_batch_start((4, 40))
-    assert refused(check_steps, changed, 5, 10, False).endswith('restore the batch_size')
+    assert refused(check_steps, changed, 5, 10, False).endswith('do not override batch_size')
     check_steps(build_params('swa_start=3,swa_every=2').with_batch_start((4, 40)), 0, 10, False)
     check_steps(params, 5, 2, False)
     assert caplog.messages == ['swa_start=3: training ends at step 2, before any weights are averaged.']

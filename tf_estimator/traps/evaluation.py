@@ -144,16 +144,17 @@ def _count(after_save, self, session, global_step_value):
 @around(_Listener, 'end')
 def _export(end, self, session, global_step_value):
     """Exports at the end of any run, and says that early stopping misses evaluations."""
-    missed, every = self._saved - self._evaluated, f'{self._eval_throttle_secs} seconds'
+    missed, every, cure = self._saved - self._evaluated, f'{self._eval_throttle_secs} seconds', 'throttle_secs=0'
     if isinstance(self._timer, by_steps.Timer):
-        every = f'{self._evaluator.every_steps} steps'
+        every, cure = f'{self._evaluator.every_steps} steps', 'every_steps=1'
     if missed > 0 and session and any(op.name == STOP for op in session.graph.get_operations()):
         warn(
             'Early stopping has not seen %d of %d checkpoints, as they are evaluated every %s at most. '
-            'EvalSpec(throttle_secs=0) evaluates each.',
+            'EvalSpec(%s) evaluates each.',
             missed,
             self._saved,
             every,
+            cure,
         )
     end(self, session, global_step_value)
     self._evaluator.export_final(global_step_value)

@@ -44,7 +44,7 @@ def _start_training(start, self, *args, **kwargs):
     is_placed = config.device_fn is not None or config.train_distribute is not None
     if config.num_worker_replicas > 1 and not config.num_ps_replicas and not is_placed:
         warn(
-            'TF_CONFIG has %d tasks that train, but no parameter server, which has the variables of all: the chief trains '
+            'TF_CONFIG has %d tasks that train, but no parameter server to share their variables: the chief trains '
             'alone, and the others wait. Add a task ps, or give '
             'RunConfig(train_distribute=tf.distribute.experimental.MultiWorkerMirroredStrategy()).',
             config.num_worker_replicas,

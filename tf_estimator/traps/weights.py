@@ -67,7 +67,7 @@ def _init_from_checkpoint(checkpoint, variables):
     names = {name: value if isinstance(value, list) else [value] for name, value in variables.items() if name not in there}
     new = [name for name, parts in names.items() if name == warm_starting_util._infer_var_name(parts)]  # Not renamed.
     if 0 < len(new) < len(variables):  # If it lacks all, it is of another model, which TensorFlow reports.
-        warn('%s lacks %s: initialized, not warm-started.', checkpoint, ', '.join(sorted(new)))
+        warn('%s lacks %s: their initializers are used.', checkpoint, ', '.join(sorted(new)))
         variables = {name: value for name, value in variables.items() if name not in new}
     checkpoint_utils.init_from_checkpoint(checkpoint, variables)
 

@@ -110,7 +110,7 @@ def _load(path):
     except ImportError as error:
         is_missing = (error.name or '').partition('.')[0] == 'tensorflow_datasets'
         problem = 'tensorflow-datasets is not installed' if is_missing else f'tensorflow-datasets: {first_line(error)}'
-        raise UsageError(f"--dataset=tfds: {problem}: pip install -e '.[tfds]'") from None
+        raise UsageError(f"--dataset=tfds: {problem}: pip install 'estimator-trainer[tfds]'") from None
     features = os.path.join(path, _FEATURES)
     if not tf.io.gfile.exists(features):
         raise RunError(f'{path}: has no {_FEATURES}: it was prepared by a version of TensorFlow Datasets that is too old')

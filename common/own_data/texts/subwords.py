@@ -29,7 +29,9 @@ def load_library() -> Any:
     try:
         return importlib.import_module('sentencepiece')
     except ImportError:
-        raise UsageError("tokens=subwords: the package sentencepiece is not installed: pip install -e '.[subwords]'") from None
+        raise UsageError(
+            "tokens=subwords: the package sentencepiece is not installed: pip install 'estimator-trainer[subwords]'"
+        ) from None
 
 
 def learn(words: Mapping[str, int], params: Mapping[str, Any]) -> list[str]:
