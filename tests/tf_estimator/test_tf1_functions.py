@@ -320,6 +320,13 @@ def test_predictors_of_estimators_and_saved_models_compute_with_feeds_by_name(tm
             found({'z': [1.0]})
     with pytest.raises(ValueError, match='Got signature_def_key other'):
         predictor.from_saved_model(exported, 'other')
+    canned = tf.estimator.LinearRegressor([tf.feature_column.numeric_column('x')], str(tmp_path / 'canned'))
+    canned.train(lambda: input_fn()[:2], steps=1)
+    parsing = tf.estimator.export.build_parsing_serving_input_receiver_fn({'x': tf.io.FixedLenFeature([], tf.float32)})
+    example = tf.train.Example(features=tf.train.Features(feature={'x': tf.train.Feature(float_list={'value': [2.0]})}))
+    found = predictor.from_estimator(canned, parsing)({'inputs': [example.SerializeToString()]})
+    (expected,) = itertools.islice(canned.predict(lambda: {'x': tf.constant([2.0])}), 1)
+    np.testing.assert_allclose(found['outputs'][0], expected['predictions'], rtol=1e-6)
     initial = predictor.from_estimator(learn.Estimator(model_fn, str(tmp_path / 'new')), serving_input_fn)
     assert (
         initial({'x': [3.0]})['y'] == [6.0] and f'{tmp_path}/new has no checkpoint: it predicts by the initial' in caplog.text
@@ -521,6 +528,10 @@ def test_embeddings_feature_columns_and_tables_of_old_have_their_arguments(caplo
         "tf.contrib.layers: combiner='mean' of a column is ignored: linear Estimators take sparse_combiner, combined ones "
         'linear_sparse_combiner.'
     ]
+    buckets_of = layers.one_hot_column(layers.sparse_column_with_integerized_feature('number', 3))
+    with tf.Graph().as_default():
+        (found,) = run(tf.feature_column.input_layer({'number': tf.constant([[1], [5], [14]])}, [buckets_of]))
+    np.testing.assert_array_equal(found, np.eye(3)[[1, 2, 2]])
     columns = [layers.real_valued_column('x', 2), layers.embedding_column(kind, 1, initializer=tf.ones_initializer())]
     with tf.Graph().as_default():
         features = {'x': tf.constant([[1.0, 2.0]]), 'kind': tf.constant([['b']])}
@@ -535,6 +546,18 @@ def test_embeddings_feature_columns_and_tables_of_old_have_their_arguments(caplo
         assert [values.tolist() for values in found] == [[2, -1], [1, 9], [b'y', b'?']]
         batches = tf.data.Dataset.range(5).apply(data.batch_and_drop_remainder(2))
         assert [run(tf.data.make_one_shot_iterator(batches).get_next())[0].tolist()] == [[0, 1]]
+
+
+def test_the_last_batch_of_an_epoch_of_features_is_read(tmp_path):
+    with tf.io.TFRecordWriter(str(tmp_path / 'records')) as writer:
+        for number in range(10):
+            feature = {'x': tf.train.Feature(int64_list={'value': [number]})}
+            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    spec = {'x': tf.io.FixedLenFeature([], tf.int64)}
+    with tf.Graph().as_default(), tf.Session() as session:
+        batch = data.read_batch_features(str(tmp_path / 'records'), 4, spec, randomize_input=False, num_epochs=1)
+        found = [session.run(batch)['x'].tolist() for _ in range(3)]
+    assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
 def test_columns_of_sequences_have_the_variables_of_tensorflow_1():

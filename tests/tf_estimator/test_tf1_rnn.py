@@ -635,7 +635,8 @@ def test_bidirectional_layers_are_stacked_with_their_outputs_joined(is_list):
 
 @pytest.mark.parametrize('dtype', [np.int32, np.int64])
 @pytest.mark.parametrize('length', [1, 3])
-def test_a_crf_is_that_of_all_sequences_of_tags(length, dtype):
+@pytest.mark.parametrize('is_known', [True, False])
+def test_a_crf_is_that_of_all_sequences_of_tags(length, dtype, is_known):
     count = 3
     potentials = RANDOM.normal(size=[3, length, count]).astype(np.float32)
     transitions = RANDOM.normal(size=[count, count]).astype(np.float32)
@@ -647,9 +648,14 @@ def test_a_crf_is_that_of_all_sequences_of_tags(length, dtype):
         return unary + sum(transitions[pair] for pair in itertools.pairwise(sequence))
 
     with tf.Graph().as_default():
-        likelihood, matrix = crf.crf_log_likelihood(tf.constant(potentials), tf.constant(tags), tf.constant(ends))
-        best, best_score = crf.crf_decode(tf.constant(potentials), matrix, tf.constant(ends))
-        assert best.shape.as_list() == [3, length] and best.dtype == tf.int32
+        values, lengths = tf.constant(potentials), tf.constant(ends)
+        if not is_known:
+            values, lengths = (
+                tf.placeholder_with_default(*pair) for pair in ((values, [None, None, count]), (lengths, [None]))
+            )
+        likelihood, matrix = crf.crf_log_likelihood(values, tf.constant(tags), lengths)
+        best, best_score = crf.crf_decode(values, matrix, lengths)
+        assert best.shape.as_list() == ([3, length] if is_known else [None, None]) and best.dtype == tf.int32
         gradient = tf.gradients(likelihood, matrix)
         found, best, best_score, _ = evaluate([likelihood, best, best_score, gradient], transitions=transitions)
     for row, end in enumerate(ends):

@@ -323,6 +323,38 @@ def test_an_embedding_function_makes_its_variables_in_the_scopes_of_tensorflow_1
     assert names == ['speller/table', 'speller/decoder/table']  # Before the first step, and in the others.
 
 
+def test_helpers_have_the_names_that_subclasses_of_programs_use():
+    class Helper(seq2seq.GreedyEmbeddingHelper):
+        @property
+        def batch_size(self):
+            return self._batch_size + 0
+
+        def next_inputs(self, time, outputs, state, sample_ids, name=None):
+            return tf.equal(sample_ids, self._end_token), self._embedding_fn(self._start_tokens), state
+
+    with tf.Graph().as_default():
+        table = tf.constant(RANDOM.normal(size=[IDS, 2]).astype(np.float32))
+        helper = Helper(table, [1, 2, 3], END)
+        finished, inputs, _ = helper.next_inputs(0, None, None, tf.constant([END, 1, END]))
+        training = seq2seq.TrainingHelper(np.zeros([2, 5, 4], np.float32), [5, 3])
+        assert training.inputs.shape == [2, 5, 4]
+        found = run((helper.batch_size, finished, inputs, training.sequence_length, table))
+    assert found[0] == 3 and found[1].tolist() == [True, False, True] and found[3].tolist() == [5, 3]
+    np.testing.assert_array_equal(found[2], found[4][[1, 2, 3]])
+
+
+def test_a_loss_function_of_a_program_gets_targets_as_they_are():
+    def loss(labels, logits):
+        assert labels.shape == [2, 1]
+        return tf.reduce_sum(logits, 1) - tf.cast(labels[:, 0], tf.float32)
+
+    logits = [np.array([[1, 2], [3, 4]], np.float32)]
+    with tf.Graph().as_default():
+        targets, weights = [tf.constant([[1], [0]])], [tf.constant([1.0, 2.0])]
+        found = run(legacy_seq2seq.sequence_loss_by_example(logits, targets, weights, softmax_loss_function=loss))
+    np.testing.assert_array_equal(found, [2, 7])
+
+
 def test_trees_of_lists_become_sequences():
     ids, parents = [[[1, 2]], [[3, 4]], [[5, 6]]], [[[0, 0]], [[1, 0]], [[0, 1]]]  # [time, batch, beam].
     with tf.Graph().as_default():
@@ -339,6 +371,11 @@ def test_the_loss_of_sequences_is_a_weighted_mean_or_sum():
         (True, False): weighted.sum(1) / weights.sum(1),
         (False, True): weighted.sum(0) / (weights.sum(0) + 1e-12),
         (False, False): weighted,
+        (False, False, True, False): weighted.sum(1) / [2, 1],
+        (False, False, False, True): weighted.sum(0) / [2, 1, 1e-12],
+        (False, False, True, True): weighted.sum() / 3,
+        (True, False, False, True): weighted.sum(1) / weights.sum(1),  # The average alone, as in TensorFlow 1.
+        (False, True, True, False): weighted.sum(0) / (weights.sum(0) + 1e-12),
     }
     with tf.Graph().as_default():
         found = run({key: seq2seq.sequence_loss(logits, targets, weights, *key) for key in expected})
@@ -347,7 +384,7 @@ def test_the_loss_of_sequences_is_a_weighted_mean_or_sum():
     for key, value in expected.items():
         np.testing.assert_allclose(found[key], value, rtol=1e-5)
     np.testing.assert_allclose(by_example, expected[True, False], rtol=1e-5)
-    for flags in ((True, False, False, True), (False, True, True, False), (True, False, True, False)):
+    for flags in ((True, False, True, False), (False, True, False, True)):
         with pytest.raises(ValueError, match='averaged'):
             seq2seq.sequence_loss(logits, targets, weights, *flags)
 

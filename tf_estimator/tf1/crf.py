@@ -64,10 +64,8 @@ def crf_decode(potentials, transition_params, sequence_length):
         previous = tf.argmax(alpha + tf.gather(tf.transpose(transition_params), tag), 1, output_type=tf.int32)
         return tf.where(tf.less(step + 1, sequence_length), previous, tag)
 
-    earlier = tf.scan(back, (best[:-1], steps[:-1] + tf.zeros_like(last)[None]), last, reverse=True)
-    tags = tf.transpose(tf.concat([earlier, last[None]], 0)) * tf.sequence_mask(
-        sequence_length, tf.shape(potentials)[1], tf.int32
-    )
+    found = tf.scan(back, (best, steps + tf.zeros_like(last)[None]), last, reverse=True)
+    tags = tf.transpose(found) * tf.sequence_mask(sequence_length, tf.shape(potentials)[1], tf.int32)
     tags.set_shape(potentials.shape[:2])
     return tags, tf.reduce_max(best[-1], 1)
 
@@ -78,14 +76,14 @@ def _scan(inputs, sequence_lengths, transition_params, reduce):
     They stay as they are beyond a sequence's end.
     """
     by_step = tf.transpose(inputs, [1, 0, 2])
-    steps, sequence_lengths = tf.range(1, tf.shape(inputs)[1]), tf.cast(sequence_lengths, tf.int32)
+    sequence_lengths = tf.cast(sequence_lengths, tf.int32)
 
     def forward(alpha, step):
         new = reduce(alpha[:, :, None] + transition_params, 1) + by_step[step]
-        return tf.where(tf.broadcast_to(tf.less(step, sequence_lengths)[:, None], tf.shape(new)), new, alpha)
+        is_later = (step > 0) & (step < sequence_lengths)
+        return tf.where(tf.broadcast_to(is_later[:, None], tf.shape(new)), new, alpha)
 
-    first = by_step[0]
-    return tf.concat([first[None], tf.scan(forward, steps, first)], 0)
+    return tf.scan(forward, tf.range(tf.shape(inputs)[1]), by_step[0])  # The first step, too: a scan of none fails.
 
 
 def viterbi_decode(score, transition_params):

@@ -31,6 +31,5 @@ def read_batch_features(
         num_epochs=num_epochs,
         shuffle=randomize_input,
         shuffle_buffer_size=capacity,
-        drop_final_batch=True,
     )
     return tf.data.make_one_shot_iterator(dataset).get_next()

@@ -3,6 +3,7 @@
 from tf_estimator.traps.log import warn
 
 import tensorflow.compat.v1 as tf
+from tensorflow.python.feature_column import feature_column_v2
 
 _columns = tf.feature_column
 bucketized_column = _columns.bucketized_column
@@ -78,9 +79,17 @@ def sparse_column_with_hash_bucket(column_name, hash_bucket_size, combiner='sum'
     return _columns.categorical_column_with_hash_bucket(column_name, hash_bucket_size, dtype)
 
 
+class _Integerized(feature_column_v2.IdentityCategoricalColumn):
+    """Takes integers modulo the number of buckets."""
+
+    def _transform_input_tensor(self, input_tensor):
+        values = tf.floormod(tf.cast(input_tensor.values, tf.int64), self.number_buckets)
+        return super()._transform_input_tensor(tf.SparseTensor(input_tensor.indices, values, input_tensor.dense_shape))
+
+
 def sparse_column_with_integerized_feature(column_name, bucket_size, combiner='sum', dtype=tf.int64):
     _warn_unless_sum(combiner)
-    return _columns.categorical_column_with_identity(column_name, bucket_size)
+    return _Integerized(column_name, bucket_size, None)
 
 
 def sparse_column_with_keys(column_name, keys, default_value=-1, combiner='sum', dtype=tf.string):

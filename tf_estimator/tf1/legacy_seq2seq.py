@@ -287,14 +287,15 @@ def embedding_attention_seq2seq(
         )
 
 
+def _cross_entropy(labels, logits):
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tf.reshape(labels, [-1]), logits=logits)
+
+
 def sequence_loss_by_example(logits, targets, weights, average_across_timesteps=True, softmax_loss_function=None, name=None):
     """Returns the weighted cross-entropy of sequences, float [batch], for lists of [batch, classes], [batch] and [batch]."""
-    loss = softmax_loss_function or tf.nn.sparse_softmax_cross_entropy_with_logits
+    loss = softmax_loss_function or _cross_entropy
     total = tf.add_n(
-        [
-            loss(labels=tf.reshape(target, [-1]), logits=logit) * weight
-            for logit, target, weight in zip(logits, targets, weights, strict=True)
-        ]
+        [loss(labels=target, logits=logit) * weight for logit, target, weight in zip(logits, targets, weights, strict=True)]
     )
     return total / (tf.add_n(weights) + 1e-12) if average_across_timesteps else total
 

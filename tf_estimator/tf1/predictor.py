@@ -45,8 +45,7 @@ def from_saved_model(
         if signature_def is None and key not in model.signature_def:
             raise ValueError(f'Got signature_def_key {key}. Available signatures are {", ".join(sorted(model.signature_def))}')
         found = signature_def or model.signature_def[key]
-        input_names = {name: info.name for name, info in found.inputs.items()}
-        output_names = {name: info.name for name, info in found.outputs.items()}
+        input_names, output_names = _names(found.inputs), _names(found.outputs)
     return Predictor(graph, session, *(_tensors(graph, names) for names in (input_names, output_names)))
 
 
@@ -66,9 +65,9 @@ def from_estimator(estimator, serving_input_receiver_fn, output_key=None, graph=
         if key not in spec.export_outputs and output_key is not None:
             raise ValueError(f'Requested output key {key}, but the keys are {sorted(spec.export_outputs)}')
         signature = spec.export_outputs.get(key) or next(iter(spec.export_outputs.values()))
-        infos = signature.as_signature_def(receiver.receiver_tensors).outputs
-        names = {name: info.name for name, info in infos.items()}
-        return spec, receiver.receiver_tensors, _tensors(tf.get_default_graph(), names)
+        found = signature.as_signature_def(receiver.receiver_tensors)
+        inputs, outputs = (_tensors(tf.get_default_graph(), _names(infos)) for infos in (found.inputs, found.outputs))
+        return spec, inputs, outputs
 
     return _of_checkpoint(estimator, build, graph, config)
 
@@ -127,6 +126,10 @@ def _of_checkpoint(estimator, build, graph, config):
         spec, inputs, outputs = build()
         creator = tf.train.ChiefSessionCreator(spec.scaffold, config=config, checkpoint_filename_with_path=checkpoint)
         return Predictor(graph, tf.train.MonitoredSession(creator), dict(inputs), outputs)
+
+
+def _names(infos):
+    return {name: info.name for name, info in infos.items()}
 
 
 def _tensors(graph, names):

@@ -59,6 +59,10 @@ class Helper:
     sample_ids_shape = tf.TensorShape([])
     sample_ids_dtype = tf.int32
 
+    @property
+    def batch_size(self):
+        return self._batch_size
+
     def sample(self, time, outputs, state, name=None):
         """Returns the most probable ids, int32 [batch]."""
         return tf.argmax(outputs, -1, output_type=tf.int32)
@@ -74,14 +78,18 @@ class TrainingHelper(Helper):
 
     def __init__(self, inputs, sequence_length, time_major=False, name=None):
         inputs = tf.nest.map_structure(tf.convert_to_tensor, inputs)
-        self._by_time = inputs if time_major else tf.nest.map_structure(transposed, inputs)
-        self.sequence_length = tf.convert_to_tensor(sequence_length)
-        self.batch_size = tf.size(self.sequence_length)
+        self._inputs, self._by_time = inputs, inputs if time_major else tf.nest.map_structure(transposed, inputs)
+        self._sequence_length = tf.convert_to_tensor(sequence_length)
+        self._batch_size = tf.size(self._sequence_length)
         self._steps = tf.shape(tf.nest.flatten(self._by_time)[0])[0]
 
     @property
     def inputs(self):
-        return self._by_time
+        return self._inputs
+
+    @property
+    def sequence_length(self):
+        return self._sequence_length
 
     def _read(self, time):
         """Returns the inputs of a step, zeros beyond the last."""
@@ -143,15 +151,15 @@ class GreedyEmbeddingHelper(Helper):
 
     def __init__(self, embedding, start_tokens, end_token):
         self._embedding_fn = embedding_function(embedding)
-        start, self._end = tf.cast(start_tokens, tf.int32), tf.cast(end_token, tf.int32)
+        self._start_tokens, self._end_token = tf.cast(start_tokens, tf.int32), tf.cast(end_token, tf.int32)
         # Here, and only once, as in TensorFlow 1: the function may make a variable in the scope.
-        self._start_inputs, self.batch_size = self._embedding_fn(start), tf.size(start)
+        self._start_inputs, self._batch_size = self._embedding_fn(self._start_tokens), tf.size(self._start_tokens)
 
     def initialize(self, name=None):
         return tf.fill([self.batch_size], False), self._start_inputs
 
     def next_inputs(self, time, outputs, state, sample_ids, name=None):
-        finished = tf.equal(sample_ids, self._end)
+        finished = tf.equal(sample_ids, self._end_token)
         inputs = tf.cond(tf.reduce_all(finished), lambda: self._start_inputs, lambda: self._embedding_fn(sample_ids))
         return finished, inputs, state
 
@@ -174,12 +182,12 @@ class CustomHelper(Helper):
         self._initialize_fn, self._sample_fn, self._next_inputs_fn = initialize_fn, sample_fn, next_inputs_fn
         self.sample_ids_shape = tf.TensorShape(sample_ids_shape or [])
         self.sample_ids_dtype = sample_ids_dtype or tf.int32
-        self.batch_size = None
+        self._batch_size = None
 
     def initialize(self, name=None):
         finished, inputs = self._initialize_fn()
-        if self.batch_size is None:
-            self.batch_size = tf.size(finished)
+        if self._batch_size is None:
+            self._batch_size = tf.size(finished)
         return finished, inputs
 
     def sample(self, time, outputs, state, name=None):
@@ -201,7 +209,7 @@ class InferenceHelper(CustomHelper):
             sample_shape,
             sample_dtype,
         )
-        self.batch_size = tf.shape(start)[0]
+        self._batch_size = tf.shape(start)[0]
 
 
 def _sampled(logits, seed):
@@ -229,24 +237,14 @@ def sequence_loss(
     """
     if average_across_timesteps and sum_over_timesteps or average_across_batch and sum_over_batch:
         raise ValueError('an axis cannot be averaged and summed')
-    if average_across_timesteps and sum_over_batch or average_across_batch and sum_over_timesteps:
-        raise ValueError('one axis cannot be averaged and the other summed, as their order is ambiguous')
     if softmax_loss_function is None:
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
     else:
         flat = softmax_loss_function(labels=tf.reshape(targets, [-1]), logits=tf.reshape(logits, [-1, tf.shape(logits)[2]]))
         losses = tf.reshape(flat, tf.shape(targets))
     losses *= weights
-    if average_across_timesteps and average_across_batch:
-        return tf.reduce_sum(losses) / (tf.reduce_sum(weights) + 1e-12)
-    if sum_over_timesteps and sum_over_batch:
-        count = tf.reduce_sum(tf.cast(tf.sign(weights), losses.dtype)) + 1e-12
-        return tf.reduce_sum(losses) / count
-    for axis, is_averaged, is_summed in (
-        (1, average_across_timesteps, sum_over_timesteps),
-        (0, average_across_batch, sum_over_batch),
-    ):
-        if is_averaged or is_summed:
-            total = tf.reduce_sum(weights if is_averaged else tf.cast(tf.sign(weights), losses.dtype), axis) + 1e-12
-            return tf.reduce_sum(losses, axis) / total
-    return losses
+    averaged, summed = (average_across_batch, average_across_timesteps), (sum_over_batch, sum_over_timesteps)
+    # As in TensorFlow 1, an average excludes sums of the other axis.
+    axes, counts = (averaged, weights) if any(averaged) else (summed, tf.cast(tf.not_equal(weights, 0), losses.dtype))
+    axis = [number for number, is_reduced in enumerate(axes) if is_reduced]
+    return tf.math.divide_no_nan(tf.reduce_sum(losses, axis), tf.reduce_sum(counts, axis)) if axis else losses
