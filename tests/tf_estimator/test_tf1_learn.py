@@ -59,6 +59,24 @@ def served(path, key='serving_default', **feeds):
         return session.run(names, {signature.inputs[name].name: value for name, value in feeds.items()})
 
 
+def test_arguments_of_old_of_canned_estimators_have_no_effect_are_refused_or_engineer_features(tmp_path):
+    columns = [tf.feature_column.numeric_column('x')]
+    options = {'enable_centered_bias': False, 'embedding_lr_multipliers': None}
+
+    def reversed_sign(features, labels):
+        return {'x': -features['x']}, labels
+
+    model_dir = str(tmp_path / 'model')
+    plain = learn.LinearRegressor(columns, model_dir, **options).fit({'x': X[:, 0]}, Y, steps=1)
+    engineered = learn.LinearRegressor(columns, model_dir, feature_engineering_fn=reversed_sign, **options)
+    np.testing.assert_array_equal([*engineered.predict({'x': -X[:, 0]})], [*plain.predict({'x': X[:, 0]})])
+    assert len({*plain.predict({'x': X[:, 0]})}) == 3
+    options |= {'fix_global_step_increment_bug': True, 'input_layer_min_slice_size': 2**20}
+    learn.DNNLinearCombinedRegressor(str(tmp_path), linear_feature_columns=columns, **options)
+    with pytest.raises(ValueError, match='^LinearClassifier: TensorFlow 2 has no enable_centered_bias: omit it$'):
+        learn.LinearClassifier(columns, enable_centered_bias=True)
+
+
 def test_an_export_serves_the_chosen_outputs(tmp_path):
     def several(features, labels, mode):
         w = tf.get_variable('w', initializer=2.0) * features['x']

@@ -227,12 +227,20 @@ def _get_optimizer(former, *args, **options):
     return clip_gradients_by_norm(former(*args, **options), norm) if norm else former(*args, **options)
 
 
+_GONE = {'enable_centered_bias', 'embedding_lr_multipliers', '_joint_weight', '_joint_linear_weights'}  # Unless they are off.
+_WITHOUT_EFFECT = {'fix_global_step_increment_bug', 'input_layer_min_slice_size'}
+
+
 class _Canned(_Learner):
     """An Estimator of tf.estimator with arguments and predictions of old; its features may be one tensor, of the column ''."""
 
     _key: str  # Of the predictions.
 
-    def __init__(self, *args, gradient_clip_norm=None, **options):
+    def __init__(self, *args, gradient_clip_norm=None, feature_engineering_fn=None, **options):
+        for name in _GONE & options.keys():
+            if options.pop(name):
+                raise ValueError(f'{type(self).__name__}: TensorFlow 2 has no {name}: omit it')
+        options = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT}
         renamed = {'weight_column_name': 'weight_column', 'label_keys': 'label_vocabulary'}
         options = {'loss_reduction': tf.losses.Reduction.SUM_OVER_BATCH_SIZE, **options}  # Of old, a batch's loss is its mean.
         options = {renamed.get(name, name): value for name, value in options.items()}
@@ -240,8 +248,11 @@ class _Canned(_Learner):
         columns = {name: _distinct(value) for name, value in arguments.items() if value and name.endswith('feature_columns')}
         super().__init__(**arguments | columns)
         self._clip_norm, self._has_names = gradient_clip_norm, bool(arguments.get('label_vocabulary'))
+        self._engineer = feature_engineering_fn
 
     def _call_model_fn(self, features, labels, mode, config):
+        if self._engineer:
+            features, labels = self._engineer(features, labels)
         inputs = features if isinstance(features, dict) else {'': features}
         _clipping.norm = self._clip_norm
         try:
