@@ -9,7 +9,7 @@ from absl import flags as absl_flags
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster import tf_config
-from estimator_trainer.common.commands import flags, request
+from estimator_trainer.common.commands import flags, request, shared_data
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import to_json
 from estimator_trainer.common.options.entry import Trait
@@ -21,7 +21,7 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.storage.metrics import read_evaluations
 from estimator_trainer.common.storage.metrics_table import metrics_path
-from estimator_trainer.common.sweep import fold_table, folds, forks, shared_data
+from estimator_trainer.common.sweep import fold_table, folds, forks
 from estimator_trainer.common.sweep.starts import starter
 from estimator_trainer.hparams import build
 from estimator_trainer.hparams.text import parse

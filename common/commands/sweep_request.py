@@ -8,7 +8,7 @@ from typing import Any
 from absl import flags
 
 from estimator_trainer.common.cluster import tf_config
-from estimator_trainer.common.commands import request
+from estimator_trainer.common.commands import request, shared_data
 from estimator_trainer.common.commands.flags import SWEEP_DIR, arguments, output_dir
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import check_scheme
@@ -16,7 +16,7 @@ from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.objective import parse_objective
-from estimator_trainer.common.sweep import forks, sampling, shared_data
+from estimator_trainer.common.sweep import forks, sampling
 from estimator_trainer.common.sweep import space as spaces
 from estimator_trainer.common.sweep.search import search
 from estimator_trainer.common.sweep.trials import TrialRunner

@@ -1,37 +1,25 @@
 """The data that runs share, by which their metrics are comparable."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 import os
-import types
 from typing import Any
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import sha256_of
 from estimator_trainer.common.paths import expand
-from estimator_trainer.common.pipeline import checksums
-from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.comparison import changed
 from estimator_trainer.hparams.merge import is_path
 
 
-def find(
-    dataset: Any, data_dir: str, params: HParams, splits: Iterable[str], values: Mapping[str, Any] = types.MappingProxyType({})
-) -> dict[str, str]:
-    """Prepares the data as it is now, and returns {split or path: checksum} of its records, and of the local files beside them.
+def of_files(params: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
+    """Returns {path: checksum} of the local files of which the data's own checksums do not tell.
 
     These are word vectors, lists of excluded records, and those among the choices of a space, such as schemas.
 
     Args:
-      dataset: module.
-      values: of the space, as in JSON.
+      params: hyper-parameters.
+      values: of the space, as in JSON; {} if there is none.
     """
-    source = DataSource(dataset, data_dir, params)
-    source.prepare()
-    return {**checksums.of_splits(source, splits), **_of_files(params, values)}
-
-
-def _of_files(params, values):
     choices = [value for name, of_name in values.items() if is_path(name) and isinstance(of_name, list) for value in of_name]
     paths = {
         expand(path) for path in (params.get('embeddings'), params.get('exclude'), *choices) if path and isinstance(path, str)

@@ -1,10 +1,8 @@
 """The files by which trials differ although the data of their sweep is the same."""
 
 import hashlib
-import types
 
 from estimator_trainer.common.sweep import shared_data
-from estimator_trainer.hparams.build import HParams
 
 
 def test_files_have_checksums_wherever_hyper_parameters_name_them(tmp_path, monkeypatch):
@@ -19,6 +17,5 @@ def test_files_have_checksums_wherever_hyper_parameters_name_them(tmp_path, monk
     }
     names = ('a.json', 'b.json', 'suspects.csv', 'words.vec')
     expected = {f'{tmp_path}/{name}': hashlib.sha256(name.encode()).hexdigest() for name in names}
-    dataset = types.SimpleNamespace(input_fn=None)  # Without records.
-    assert shared_data.find(dataset, str(tmp_path), HParams(params), ['train'], space) == expected
-    assert shared_data.find(dataset, str(tmp_path), HParams({}), ['train']) == {}
+    assert shared_data.of_files(params, space) == expected
+    assert shared_data.of_files({}, {}) == {}

@@ -58,6 +58,7 @@ class Helper:
 
     sample_ids_shape = tf.TensorShape([])
     sample_ids_dtype = tf.int32
+    _batch_size: tf.Tensor
 
     @property
     def batch_size(self):
