@@ -139,7 +139,8 @@ def _masks(data_dir, params, folders):
     """Returns what the masks of converted splits have, and their metadata."""
     found = mask_classes.survey(_directory(data_dir, folders), [*folders.splits])
     names = mask_classes.read_names(folders.root)
-    return found, mask_classes.describe(folders.root, found, _num_classes(params, found, names), names)
+    needed = {params.train_split, 'train', *class_folders.eval_names(params.train_split)}
+    return found, mask_classes.describe(folders.root, found, _num_classes(params, found, names), names, needed)
 
 
 def _num_classes(params, found, names):

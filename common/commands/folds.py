@@ -105,21 +105,21 @@ def _train(FLAGS, directory, stop, objects):
     _check_data(DataSource(dataset, FLAGS.data_dir, of_folds))
     same = {f'--{name}': FLAGS[name].value for name in names_with(Trait.SAME_IN_TRIALS)}
 
-    def save():
-        data = shared_data.find(dataset, FLAGS.data_dir, of_folds, [params.train_split, 'eval', *FLAGS.eval_splits])
-        folds.save(directory, FLAGS.folds, {**params, **same}, _kept(FLAGS), objects.hparams, data)
+    def find_data():
+        return shared_data.find(dataset, FLAGS.data_dir, of_folds, [params.train_split, 'eval', *FLAGS.eval_splits])
 
+    data = find_data()
     run_dir.ensure_writable(directory)
     with run_dir.lock(directory):
         folds.refuse_run(directory)
         if FLAGS.overwrite:
             _delete(FLAGS, directory)
-        save()
+        folds.save(directory, FLAGS.folds, {**params, **same}, _kept(FLAGS), objects.hparams, data)
         given = [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}']
         given += flags.arguments(FLAGS, but_for=Trait.SET_IN_TRIALS | Trait.NOT_IN_TRIALS)
         with forks.make_server(['trials', 'ending']) or contextlib.nullcontext() as server:
             folds.FoldRunner(starter([], (), server), given, params, directory, FLAGS.folds).train(FLAGS.jobs, stop)
-        save()  # Again, which refuses data that has changed since.
+        folds.check_unchanged(directory, data, find_data())
         results = read_results(directory, FLAGS.folds)
         fold_table.save(results, directory)
         for line in fold_table.to_lines(results):

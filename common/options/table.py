@@ -64,7 +64,7 @@ class Options:
     )
     overwrite: bool = flag(
         False,
-        'Start over: delete what the trainer wrote into output_dir, and nothing else, before training.',
+        'Start over: delete the run in output_dir, and nothing else, before training.',
         schedules=_TRAINING,
         traits=LAUNCHER | SAME_IN_TASKS | NOT_IN_TRIALS,
     )

@@ -1,6 +1,6 @@
 """The classes of masks: what their pixels have, and the names in classes.txt."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 import os
 from typing import Any
 
@@ -63,7 +63,9 @@ def read_names(root: str) -> list[str]:
     return names
 
 
-def describe(root: str, found: Mapping[str, Pixels], num_classes: int, names: Sequence[str]) -> dict[str, Any]:
+def describe(
+    root: str, found: Mapping[str, Pixels], num_classes: int, names: Sequence[str], needed: Collection[str]
+) -> dict[str, Any]:
     """Returns the metadata of masks: their task, classes, and 'mask_values', the numbers of the classes in masks.
 
     A number of 255 is IGNORED; but if there are 0 and 255 alone, these are the two classes.
@@ -73,9 +75,10 @@ def describe(root: str, found: Mapping[str, Pixels], num_classes: int, names: Se
       found: of `survey`.
       num_classes: as given, 0 if it is not.
       names: of `read_names`.
+      needed: the splits that must have pixels of a class; masks of others may be unknown.
 
     Raises:
-      UsageError: a mask has a number that is no class, or all pixels are of one class, or to be ignored in a split.
+      UsageError: a mask has a number that is no class, or all pixels are of one class, or to be ignored in a needed split.
     """
     first = {number: mask for pixels in reversed([*found.values()]) for number, (_, mask) in pixels.items()}
     if names and num_classes not in (0, len(names)):
@@ -86,10 +89,9 @@ def describe(root: str, found: Mapping[str, Pixels], num_classes: int, names: Se
             f'{root}: masks have only the numbers {listed([*map(str, sorted(first))], 5)}, but need at least two classes '
             f'besides {IGNORED}, which marks pixels to ignore'
         )
-    if empty := [split for split, pixels in found.items() if pixels and not {*pixels} & {*values}]:
+    if empty := [split for split in found.keys() & needed if found[split] and not {*found[split]} & {*values}]:
         raise UsageError(
-            f'{root}: all pixels of the masks of the split {empty[0]} are {IGNORED}, to be ignored: correct these masks, or '
-            'remove them and their pictures'
+            f'{root}: all pixels of the masks of the split {empty[0]} are {IGNORED}, to be ignored: correct these masks'
         )
     described = {'task': SEGMENTATION, 'num_classes': len(values), 'mask_values': values}
     return {**described, **({'class_names': list(names)} if names else {})}

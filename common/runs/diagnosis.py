@@ -64,7 +64,8 @@ def _out_of_memory(experiment):
     params, is_training = experiment.params, experiment.schedule.trains and experiment.status.state is not State.EVALUATING
     name, flag, place = 'batch_size' if is_training else 'eval_batch_size', 'hparams', ''
     if is_training and has_checkpoint(experiment.output_dir):
-        can_change = experiment.task.can_change_batch_size and not params.group_by_length
+        fixed_by = params.group_by_length or params.swa_start and not params.swa_every
+        can_change = experiment.task.can_change_batch_size and not fixed_by
         flag, place = ('override_hparams', '') if can_change else ('hparams', ', in another --output_dir')
     size = params[name]
     cure = f'one, such as --{flag}={name}={size // 2}{place}' if size > 1 else 'model'

@@ -29,6 +29,7 @@ from estimator_trainer.hparams.defaults import DEFAULTS
 _POLL_SECONDS = 0.02
 COUNT, SETUP, FLAGS, HPARAMS = 'folds', 'setup', 'flags', 'hparams'  # Keys of folds.json.
 DATA = 'data'  # A further one, which files of older versions lack.
+_CURES = 'choose another --output_dir', 'give --overwrite'  # Of other data.
 
 
 def path_of(output_dir: str) -> str:
@@ -79,7 +80,7 @@ def save(
       setup: what the runs must share, as JSON.
       flags: those of the command line, {name: value}.
       hparams: those of a Python program, as JSON.
-      data: {split: checksum} of the data, as far as it is known, which the runs must share, too.
+      data: {split or path: checksum} of the data, as far as it is known, which the runs must share, too.
 
     Raises:
       UsageError: the directory has folds of another number, setup, or an unknown one, or of other data.
@@ -89,9 +90,8 @@ def save(
         added = {name: value for name, value in json.loads(dumps(dict(DEFAULTS))).items() if name in now}
         if found := comparison.differences({**added, **saved[SETUP]}, now):
             raise UsageError(f'{path_of(output_dir)}: {found}: use the same values, or choose another --output_dir')
-        cure = 'choose another --output_dir, or give --overwrite'
         known = saved.get(DATA, {})
-        shared_data.check(path_of(output_dir), known, data, cure)
+        shared_data.check(path_of(output_dir), known, data, _CURES)
         if data.keys() - known.keys():
             write_json(path_of(output_dir), {**saved, DATA: {**known, **data}})
     else:
@@ -102,6 +102,14 @@ def save(
                     '--output_dir, or give --overwrite'
                 )
         write_json(path_of(output_dir), {COUNT: count, SETUP: setup, FLAGS: flags, HPARAMS: hparams, DATA: dict(data)})
+
+
+def check_unchanged(output_dir: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Raises RunError if the data changed while folds trained, which folds.json says from then on."""
+    if mixed := shared_data.mixed(old, new):
+        saved = load(output_dir)
+        write_json(path_of(output_dir), {**saved, DATA: {**saved[DATA], **mixed}})
+        raise shared_data.error_of_mixed(path_of(output_dir), mixed, _CURES)
 
 
 def check_count(output_dir: str, count: int) -> dict[str, Any]:

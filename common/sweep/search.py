@@ -53,8 +53,8 @@ def search(
       array_task: the number of this process in a job array, whose tasks share the trials; '' if there is none.
 
     Raises:
-      UsageError: the directory cannot be used, the flags are wrong, or the data has changed.
-      RunError: another search is running there, a dry run fails, or no trial completed.
+      UsageError: the directory cannot be used, the flags are wrong, or the data has changed since the first trial.
+      RunError: the data changes while trials run, another search is running there, a dry run fails, or no trial completed.
     """
     output_dir, objective = trial_runner.output_dir, trial_runner.objective
     make_sampler = functools.partial(sampling.make_sampler, sampler, space, trial_runner.params['seed'])
@@ -79,7 +79,11 @@ def search(
                     _save(study, trial_runner)
         with sharing.turn():
             _save(study, trial_runner)
-            shared_data.check(os.path.join(output_dir, STUDY), data, find_data(), CURE)
+        if not was_done and (mixed := shared_data.mixed(data, find_data())):
+            with sharing.turn():
+                study.set_user_attr('data', {**study.user_attrs['data'], **mixed})
+            raise shared_data.error_of_mixed(os.path.join(output_dir, STUDY), mixed, [CURE])
+        with sharing.turn():
             result = _result(study, trial_runner)
     _log_end(study, space, was_done)
     return result, table.make_table(study, trial_runner)

@@ -1,14 +1,16 @@
 """The data that runs share, by which their metrics are comparable."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import os
 from typing import Any
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import sha256_of
 from estimator_trainer.common.paths import expand
 from estimator_trainer.hparams.comparison import changed
 from estimator_trainer.hparams.merge import is_path
+
+_MIXED = ''  # In place of the checksum of what changed while runs trained, so that no command continues them.
 
 
 def of_files(params: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
@@ -27,16 +29,39 @@ def of_files(params: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, 
     return {path: sha256_of(path) for path in sorted(paths) if os.path.isfile(path)}
 
 
-def check(path: str, old: Mapping[str, str], new: Mapping[str, str], cure: str) -> None:
+def check(path: str, old: Mapping[str, str], new: Mapping[str, str], cures: Sequence[str]) -> None:
     """Raises UsageError if a split, or a file, has changed.
 
     Args:
       path: of the file that has the old checksums.
       old, new: {split or path: checksum}, as far as it is known.
-      cure: further words on what to do.
+      cures: what to do, other than to restore the data.
     """
-    if names := changed(old, new):
+    names = changed(old, new)
+    if any(old[name] == _MIXED for name in names):
+        raise UsageError(_of_mixed(path, names, cures))
+    if names:
         raise UsageError(
             f'{path}: the data of {" and ".join(names)} has changed since the first of these runs, or is converted '
-            f'differently by other versions of packages: the runs would not be comparable: restore it, {cure}'
+            f'differently by other versions of packages: the runs would not be comparable: {_either("restore it", *cures)}'
         )
+
+
+def mixed(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    """Returns the checksums to save of data that changed while runs trained; {} if it did not."""
+    names = changed(old, new)
+    return {**old, **dict.fromkeys(names, _MIXED)} if names else {}
+
+
+def error_of_mixed(path: str, checksums: Mapping[str, str], cures: Sequence[str]) -> RunError:
+    """Returns the error for the checksums that `mixed` has returned."""
+    return RunError(_of_mixed(path, [name for name, checksum in checksums.items() if checksum == _MIXED], cures))
+
+
+def _of_mixed(path, names, cures):
+    return f'{path}: the data of {" and ".join(names)} changed while these runs trained, on both: {_either(*cures)}'
+
+
+def _either(*cures):
+    *others, last = cures
+    return f'{", ".join(others)}, or {last}' if others else last

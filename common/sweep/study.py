@@ -20,7 +20,7 @@ from estimator_trainer.hparams.build import renamed
 from estimator_trainer.hparams.comparison import differences
 from estimator_trainer.hparams.defaults import DEFAULTS
 
-CURE = 'or choose another --output_dir'  # Of what differs.
+CURE = 'choose another --output_dir'  # Of what differs.
 _NAME = 'sweep'
 _LOCK_SECONDS = 100  # That SQLite may wait for another process.
 _ADDED_CHECKS = ('--precision', '--xla', '--num_gpus', '--num_towers')  # Studies of older versions do not say what they had.
@@ -68,9 +68,9 @@ def open_study(
         known = {key: value for key, value in _before(setup).items() if key in setup}
         found = differences({**known, **renamed(study.user_attrs.get('setup', setup), setup)}, setup)
         if found:
-            raise UsageError(f'{path}: {found}: use the same values, {CURE}')
+            raise UsageError(f'{path}: {found}: use the same values, or {CURE}')
         known_data = study.user_attrs.get('data', {})
-        shared_data.check(path, known_data, data, CURE)
+        shared_data.check(path, known_data, data, [CURE])
         study.set_user_attr('setup', setup)
         study.set_user_attr('data', {**known_data, **data})
     return study

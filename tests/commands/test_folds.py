@@ -149,7 +149,9 @@ def test_folds_of_changed_data_are_refused(tmp_path, execute, monkeypatch):
     check('stopped')
     check('folds.json: the data of train and eval has changed', '5,1')
     monkeypatch.setattr(folds.folds.FoldRunner, 'train', change_suspects)
-    check(f'folds.json: the data of {suspects} has changed')
+    check(f'folds.json: the data of {suspects} changed while these runs trained, on both: choose another --output_dir, or give')
+    suspects.write_text('record\n2\n')
+    check(f'folds.json: the data of {suspects} changed while these runs trained')
 
 
 def test_python_programs_are_told_what_folds_are_not(trained, tmp_path):

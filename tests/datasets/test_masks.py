@@ -373,9 +373,11 @@ def test_masks_of_an_evaluation_without_its_pictures_are_one_line(place, tmp_pat
 
 
 @pytest.mark.parametrize('split', ['train', 'val'])
-def test_a_split_whose_pixels_are_all_to_be_ignored_is_one_line(split, tmp_path):
-    for folder in ('train', 'val'):
+def test_a_split_whose_pixels_are_all_to_be_ignored_is_one_line_unless_it_is_for_tests(split, tmp_path):
+    for folder in ('train', 'val', 'test'):
         fill(tmp_path / 'p', 4, images=f'{folder}/images', drawn=f'{folder}/masks')
+    one_class(tmp_path / 'p' / 'test', 255)
+    prepare(tmp_path / 'p')
     one_class(tmp_path / 'p' / split, 255)
     message = f'{tmp_path}/p: all pixels of the masks of the split {split} are 255, to be ignored: correct these masks'
     assert message in raised(UsageError, prepare, tmp_path / 'p')

@@ -229,9 +229,16 @@ def test_data_that_changes_while_trials_run_gives_no_result(search, tmp_path, mo
     path, rows = tmp_path / 'rows.csv', [f'{number % 7},{number % 2}' for number in range(24)]
     path.write_text('\n'.join(['x,target', *rows, '']))
     monkeypatch.setattr(searches, 'run_trials', change_data)
-    code, _, err = search(RATES, '--trials=1', '--model=linear', '--dataset=table', f'--hparams=table_file={path}')
-    assert code == 2 and re.search('study.db: the data of train.* has changed since .*, or choose another', err), err
-    assert len(trials_of(tmp_path)) == 1 and not (tmp_path / 'output' / 'results.json').exists()
+    settings = RATES, '--trials=1', '--model=linear', '--dataset=table', f'--hparams=table_file={path}'
+    code, _, err = search(*settings)
+    assert not (tmp_path / 'output' / 'results.json').exists() and len(trials_of(tmp_path)) == 1
+    monkeypatch.setattr(searches, 'run_trials', execution.run_trials)
+    for content in ([*rows, '5,1'], rows):  # As it is now, and restored.
+        path.write_text('\n'.join(['x,target', *content, '']))
+        again, _, said = search(*settings)
+        for found, text in ((code, err), (again, said)):
+            assert found == (1 if text is err else 2)
+            assert re.search('study.db: the data of train.* changed while these runs trained, on both: choose another', text)
 
 
 def test_a_sweep_leaves_directories_of_other_runs_alone(search, run, tmp_path):

@@ -83,13 +83,13 @@ class _Integerized(feature_column_v2.IdentityCategoricalColumn):
     """Takes integers modulo the number of buckets."""
 
     def _transform_input_tensor(self, input_tensor):
-        values = tf.floormod(tf.cast(input_tensor.values, tf.int64), self.number_buckets)
-        return super()._transform_input_tensor(tf.SparseTensor(input_tensor.indices, values, input_tensor.dense_shape))
+        found = super()._transform_input_tensor(input_tensor)
+        return tf.SparseTensor(found.indices, tf.floormod(found.values, self.number_buckets), found.dense_shape)
 
 
 def sparse_column_with_integerized_feature(column_name, bucket_size, combiner='sum', dtype=tf.int64):
     _warn_unless_sum(combiner)
-    return _Integerized(column_name, bucket_size, None)
+    return _Integerized(*_columns.categorical_column_with_identity(column_name, bucket_size))
 
 
 def sparse_column_with_keys(column_name, keys, default_value=-1, combiner='sum', dtype=tf.string):

@@ -65,9 +65,10 @@ def from_estimator(estimator, serving_input_receiver_fn, output_key=None, graph=
         if key not in spec.export_outputs and output_key is not None:
             raise ValueError(f'Requested output key {key}, but the keys are {sorted(spec.export_outputs)}')
         signature = spec.export_outputs.get(key) or next(iter(spec.export_outputs.values()))
-        found = signature.as_signature_def(receiver.receiver_tensors)
-        inputs, outputs = (_tensors(tf.get_default_graph(), _names(infos)) for infos in (found.inputs, found.outputs))
-        return spec, inputs, outputs
+        found, sparse = signature.as_signature_def(receiver.receiver_tensors), receiver.receiver_tensors
+        inputs = _tensors(tf.get_default_graph(), {name: key for name, key in _names(found.inputs).items() if key})
+        inputs |= {name: sparse[name] for name in found.inputs.keys() - inputs.keys()}
+        return spec, inputs, _tensors(tf.get_default_graph(), _names(found.outputs))
 
     return _of_checkpoint(estimator, build, graph, config)
 
