@@ -116,22 +116,24 @@ def test_a_warm_start_initializes_new_variables_and_names_them(tmp_path, caplog)
     assert f'{tmp_path}/old lacks other/bias, other/kernel: their initializers are used.' in caplog.messages
 
 
-@pytest.mark.parametrize('throttle', [0, 600])
-def test_early_stopping_joins_an_old_run_exports_at_its_end_and_names_missed_evaluations(tmp_path, caplog, throttle):
+@pytest.mark.parametrize('throttle, every', [(0, None), (600, None), (0, 100)])
+def test_early_stopping_joins_an_old_run_exports_at_its_end_and_names_missed_evaluations(tmp_path, caplog, throttle, every):
     make(tmp_path).train(data(), max_steps=2)
     estimator = make(tmp_path)
     hook = est.experimental.stop_if_no_decrease_hook(estimator, 'loss', 3, run_every_secs=None, run_every_steps=1)
     train = est.TrainSpec(data(), 12, [hook])
     exporter = est.FinalExporter('final', serving)
-    evaluate = est.EvalSpec(data(repeats=1), exporters=exporter, throttle_secs=throttle, start_delay_secs=0)
+    by_steps = {'every_steps': every} if every else {'throttle_secs': throttle}
+    evaluate = est.EvalSpec(data(repeats=1), exporters=exporter, start_delay_secs=0, **by_steps)
     est.train_and_evaluate(estimator, train, evaluate)
     step = estimator.get_variable_value('global_step')
     assert len(os.listdir(tmp_path / 'export' / 'final')) == 1
-    missed = 'Early stopping has not seen 4 of 5 checkpoints, as they are evaluated every 600 seconds at most.'
+    count, pause, cure = (5, '100 steps', 'every_steps=1') if every else (4, '600 seconds', 'throttle_secs=0')
+    missed = f'Early stopping has not seen {count} of 5 checkpoints, as they are evaluated every {pause} at most.'
     said = f'Training has ended at step {step}, before max_steps=12: FinalExporter exports it.'
     found = [message for message in caplog.messages if message.startswith(('Early stopping has', 'Training has ended'))]
     assert (step == 12, found) == (
-        (True, [f'{missed} EvalSpec(throttle_secs=0) evaluates each.']) if throttle else (False, [said])
+        (True, [f'{missed} EvalSpec({cure}) evaluates each.']) if throttle or every else (False, [said])
     )
 
 
