@@ -89,7 +89,7 @@ def describe(
             f'{root}: masks have only the numbers {listed([*map(str, sorted(first))], 5)}, but need at least two classes '
             f'besides {IGNORED}, which marks pixels to ignore'
         )
-    if empty := [split for split in found.keys() & needed if found[split] and not {*found[split]} & {*values}]:
+    if empty := [split for split in sorted(found.keys() & needed) if found[split] and not {*found[split]} & {*values}]:
         raise UsageError(
             f'{root}: all pixels of the masks of the split {empty[0]} are {IGNORED}, to be ignored: correct these masks'
         )
