@@ -1,6 +1,6 @@
 """The data that runs share, by which their metrics are comparable."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import os
 from typing import Any
 
@@ -48,14 +48,13 @@ def check(path: str, old: Mapping[str, str], new: Mapping[str, str], cures: Sequ
 
 
 def mixed(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """Returns the checksums to save of data that changed while runs trained; {} if it did not."""
-    names = changed(old, new)
-    return {**old, **dict.fromkeys(names, _MIXED)} if names else {}
+    """Returns what to save in place of the checksums of data that changed while runs trained; {} if none did."""
+    return dict.fromkeys(changed(old, new), _MIXED)
 
 
-def error_of_mixed(path: str, checksums: Mapping[str, str], cures: Sequence[str]) -> RunError:
-    """Returns the error for the checksums that `mixed` has returned."""
-    return RunError(_of_mixed(path, [name for name, checksum in checksums.items() if checksum == _MIXED], cures))
+def error_of_mixed(path: str, names: Iterable[str], cures: Sequence[str]) -> RunError:
+    """Returns the error for data that changed while runs trained."""
+    return RunError(_of_mixed(path, names, cures))
 
 
 def _of_mixed(path, names, cures):

@@ -65,10 +65,12 @@ def from_estimator(estimator, serving_input_receiver_fn, output_key=None, graph=
         if key not in spec.export_outputs and output_key is not None:
             raise ValueError(f'Requested output key {key}, but the keys are {sorted(spec.export_outputs)}')
         signature = spec.export_outputs.get(key) or next(iter(spec.export_outputs.values()))
-        found, sparse = signature.as_signature_def(receiver.receiver_tensors), receiver.receiver_tensors
-        inputs = _tensors(tf.get_default_graph(), {name: key for name, key in _names(found.inputs).items() if key})
-        inputs |= {name: sparse[name] for name in found.inputs.keys() - inputs.keys()}
-        return spec, inputs, _tensors(tf.get_default_graph(), _names(found.outputs))
+        found, graph = signature.as_signature_def(receiver.receiver_tensors), tf.get_default_graph()
+        inputs = {
+            name: graph.get_tensor_by_name(info.name) if info.name else receiver.receiver_tensors[name]  # If it is sparse.
+            for name, info in found.inputs.items()
+        }
+        return spec, inputs, _tensors(graph, _names(found.outputs))
 
     return _of_checkpoint(estimator, build, graph, config)
 
