@@ -149,7 +149,7 @@ def test_a_run_goes_on_by_its_directory_alone_with_the_same_result_though_defaul
     )
     code, result, log = run()
     assert (code, result) == (0, {'global_step': 6})
-    assert 'Nothing to train: step 6 is reached, and training ends at 6; raise --train_steps or --num_epochs to' in log
+    assert 'INFO Nothing to train: step 6 is reached, and training ends at 6; raise --train_steps or --num_epochs to' in log
 
     with open(sets.set_path('polynomial_polynomial')) as file:
         changed = {**json.load(file), 'momentum': 0.75}

@@ -141,6 +141,8 @@ def test_a_wrong_row_is_named_by_its_line_and_hides_no_other_and_a_wrong_header_
         ('', 'is empty: the first line must name the columns'),
         ('x,x\n', 'line 1 names two columns x: rename one'),
         ('1,2,\n', 'line 1 must name the columns, but contains 1,2'),
+        ('1,1\n', 'line 1 must name the columns, but contains 1,1'),
+        ('0.5,0.5,a\n', 'line 1 names two columns 0.5: rename one, or, if these are values, add a line with the names above'),
         ('x,"y\n', 'line 1: a quoted cell does not end'),
         ('x,y\n1,a\n'.encode('utf-16-le'), 'line 1 contains NUL characters, as UTF-16 does: save the file as UTF-8'),
         (gzip.compress(b'x,y\n1,2\n' * 99)[:-20], 'its compression is corrupt: '),

@@ -84,7 +84,7 @@ def test_a_finished_run_is_reported_evaluated_and_kept(run, trained_run):
     assert [status[name] for name in ('state', 'global_step', 'started', 'resumed')] == ['finished', 20, None, 0]
     code, result, log = run(*FLAGS, '--train_steps=3')
     assert code == 0 and result['global_step'] == 20 and 'loss' in result['eval']
-    assert 'Nothing to train: step 20 is reached, and training ends at 3; raise --train_steps or --num_epochs' in log
+    assert 'WARNING Nothing to train: step 20 is reached, and training ends at 3; raise --train_steps or --num_epochs' in log
     assert (output_dir / 'best' / 'model.ckpt-20.index').exists()
 
 

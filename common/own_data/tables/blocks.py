@@ -88,10 +88,10 @@ def ahead(values: Iterable[_T]) -> Iterator[_T]:
             yield value
 
 
-def check_distinct(path: str, header: Sequence[str], place: str = 'the file') -> None:
+def check_distinct(path: str, header: Sequence[str], place: str = 'the file', cure: str = 'rename one') -> None:
     """Raises RunError if two columns of a header have one name; columns without a name may be several."""
     if twice := next((name for name, count in collections.Counter(header).items() if name and count > 1), None):
-        raise RunError(f'{path}: {place} names two columns {twice}: rename one')
+        raise RunError(f'{path}: {place} names two columns {twice}: {cure}')
 
 
 def from_rows(first: Position, rows: Sequence[Any], width: int) -> Block:

@@ -75,18 +75,19 @@ class Delimited:
 
     def _check_header(self, first, named):
         names = [name for name in self.header if name]
-        check_distinct(self.path, names, 'line 1')
+        are_numbers = [to_number(name) is not None for name in names]
         if len(names) < 2 and not {*named} & {*names}:
             raise RunError(
                 f'{self.path}: line 1 must name the columns, between commas, semicolons, tabs or bars, but contains '
                 f'{show(first.strip())}: remove lines above the names'
             )
-        if not all(to_number(name) is not None for name in names) or {*named} & {*names}:
-            return
-        shown = self.delimiter.join(self.header[:5])
-        if names != [str(i) for i in range(len(names))]:
-            raise RunError(f'{self.path}: line 1 must name the columns, but contains {shown}')
-        tf.logging.warning('%s: line 1, %s, is taken for names of columns, as pandas writes them.', self.path, shown)
+        if all(are_numbers) and not {*named} & {*names}:
+            shown = self.delimiter.join(self.header[:5])
+            if names != [str(i) for i in range(len(names))]:
+                raise RunError(f'{self.path}: line 1 must name the columns, but contains {shown}')
+            tf.logging.warning('%s: line 1, %s, is taken for names of columns, as pandas writes them.', self.path, shown)
+        cure = 'rename one' + (', or, if these are values, add a line with the names above' if any(are_numbers) else '')
+        check_distinct(self.path, names, 'line 1', cure)
 
     def blocks(self) -> Iterator[Block]:
         """Yields the rows after the header."""
