@@ -222,6 +222,12 @@ def test_row_numbers_that_pandas_writes_to_parquet_are_ignored(prepare):
             "years of two digits are read as 1969 to 2068, such as '2/2/24' in line 3 as",
         ),
         (lambda i: f'{i % 28 + 1}.{i % 12 + 1:02}.{2020 + i % 3}', ''),
+        (
+            lambda i: f'2024-03-{i % 28 + 1:02}T10:00' + ('' if i == 5 else '+02:00'),
+            "column x: '2024-03-02T10:00+02:00' in line 3 has an offset, but '2024-03-06T10:00' in line 7 has none",
+        ),
+        (lambda i: f'2024-03-{i % 28 + 1:02}' + (' 10:00 PM Z' if i % 2 else ''), ''),  # A day needs no offset.
+        (lambda i: f'{i % 28 + 1} March 2024 10:00' + ('Z' if i % 2 else 'UTC'), ''),
         (lambda i: f'{i}.5 €', "the cells are read as numbers, such as '1.5 €' in line 3 as 1.5"),
     ],
 )
