@@ -65,6 +65,13 @@ class Evidence:
         """Whether some of these cells are dates."""
         return bool(self._dates)
 
+    @property
+    def has_zone(self) -> bool | None:
+        """Whether its times have an offset; None if some have one and some none, or there are no times."""
+        if (self.first_zoned is None) == (self.first_local is None):
+            return None
+        return self.first_local is None
+
     def may_be_thousands(self, has_points: bool, has_small: bool) -> bool:
         """Whether all numbers with a point are like 1.234, which may be thousands, and some others are below 1,000.
 
