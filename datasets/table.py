@@ -94,14 +94,25 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
 
     Returns:
       columns: a list of {'name', 'kind'}. Those of kind numeric have 'mean', 'std' and 'indicator', whether some are missing,
-        and, unless written as programs do, the 'style'; those of kind date also 'order', 'origin', in days since 1970, and
-        'cycles'; those of kind categorical 'vocabulary'. The others are of kind text, target, id or weight.
+        and, unless written as programs do, the 'style'; those of kind date also 'order', 'origin', in days since 1970,
+        'cycles' and, if all times have an offset or none has, 'has_zone'; those of kind categorical 'vocabulary'. The others
+        are of kind text, target, id or weight.
       vocabulary_sizes: {'categorical': sizes}, with 1 for id 0; {} without such columns.
       moved_rows: see `SplitFile`, if a share of a single file is held out.
       task: classification, with class_names and num_classes; or regression, with target_mean and target_std; or, of several
         targets, several or multilabel, with 'targets', see `description.describe_targets`.
     """
-    return read_metadata(_directory(data_dir, params))
+    facts = read_metadata(_directory(data_dir, params))
+    learned = {column['name']: column for column in params.metadata.get('columns', ())}
+    columns = [_like_older(column, learned.get(column['name'], column)) for column in facts['columns']]
+    return {**facts, 'columns': columns}
+
+
+def _like_older(column, learned):
+    """Returns a column with 'has_zone' only if the model has learned it, as older versions do not say it."""
+    if 'has_zone' not in learned:
+        return {name: value for name, value in column.items() if name != 'has_zone'}
+    return {'has_zone': learned['has_zone'], **column}
 
 
 def summary(data_dir: str, params: HParams) -> str:

@@ -159,7 +159,9 @@ def _absolute(name, value):
 def check_pattern(value: Any) -> None:
     """Raises UsageError if a value does not name files."""
     if not isinstance(value, (str, os.PathLike)):
-        raise UsageError(f'pattern is {describe(value)}, but must name files: write a table to one')
+        raise UsageError(
+            f'pattern is {describe(value)}, but must name files, in one text: a file, a folder, or a pattern such as *.png'
+        )
     if not os.fspath(value):
         raise UsageError('pattern is empty: give the name of a file, a folder, or a pattern such as *.png')
 

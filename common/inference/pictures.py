@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError, describe
+from estimator_trainer.common.errors import RunError, UsageError, describe, in_one_line
 from estimator_trainer.common.formats import images
 from estimator_trainer.common.inference.arrays import cast
 from estimator_trainer.common.pipeline.data_source import DataSource
@@ -51,6 +51,15 @@ def to_plain_file(value: Any) -> bytes:
     picture = images.decode(content)
     is_plain = images.is_plain(content, picture) and images.orientation(picture) == 1
     return content if is_plain else images.to_png(images.normalize(picture))
+
+
+def named(number: int, value: Any) -> str:
+    """Returns what a message calls one of several pictures: its number and, if it is a path, this."""
+    return (
+        f'picture {number}, {in_one_line(os.fsdecode(value))},'
+        if isinstance(value, (str, os.PathLike))
+        else f'picture {number}'
+    )
 
 
 def count_pixels(content: bytes) -> int:
@@ -143,7 +152,7 @@ def _prepared(source, number, value):
             return images.to_pixels(images.decode(content), source.params.image_size, source.params.num_channels)
         return _record(source, content)
     except (PictureError, images.ImageError) as error:
-        raise ValueError(f'picture {number} {error}') from None
+        raise ValueError(f'{named(number, value)} {error}') from None
 
 
 def _record(source, content):

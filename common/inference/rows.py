@@ -277,4 +277,4 @@ def _content(name, number, value, read):
             return read(value if isinstance(value, bytes) else pictures.to_file(value))
         return pictures.to_plain_file(value)
     except (pictures.PictureError, images.ImageError) as error:
-        raise ValueError(f'the input {name}: picture {number} {error}') from None
+        raise ValueError(f'the input {name}: {pictures.named(number, value)} {error}') from None

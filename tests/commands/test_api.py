@@ -352,6 +352,10 @@ def test_paths_and_numpy_numbers_are_accepted_and_arguments_that_do_not_fit_the_
         (lambda: run.evaluate(eval_splits='train'), 'eval_splits is not an option here'),
         (lambda: run.evaluate(model='x'), 'model is not an option here'),
         (lambda: run.predict_files(''), 'pattern is empty'),
+        (
+            lambda: run.predict_files(['a.csv', 'b.csv']),
+            'pattern is a list of 2, but must name files, in one text: a file, a folder,',
+        ),
         (lambda: api.load(tmp_path), 'contains no checkpoint'),
         (lambda: api.load(run.output_dir).evaluate(), '^model=Line: no module models.Line'),
         (lambda: train(run.output_dir), 'learning_rate was 0.25, now it is 0.5'),

@@ -1,5 +1,6 @@
 """Users' own tables as they come from elsewhere: spreadsheets, other programs, and people."""
 
+import copy
 import datetime
 import json
 
@@ -222,12 +223,54 @@ def test_row_numbers_that_pandas_writes_to_parquet_are_ignored(prepare):
             "years of two digits are read as 1969 to 2068, such as '2/2/24' in line 3 as",
         ),
         (lambda i: f'{i % 28 + 1}.{i % 12 + 1:02}.{2020 + i % 3}', ''),
+        (
+            lambda i: f'2024-03-{i % 28 + 1:02}T10:00' + ('' if i == 5 else '+02:00'),
+            "column x: '2024-03-02T10:00+02:00' in line 3 has an offset, but '2024-03-06T10:00' in line 7 has none",
+        ),
+        (lambda i: f'2024-03-{i % 28 + 1:02}' + (' 10:00 PM Z' if i % 2 else ''), ''),  # A day needs no offset.
+        (lambda i: f'{i % 28 + 1} March 2024 10:00' + ('Z' if i % 2 else 'UTC'), ''),
         (lambda i: f'{i}.5 €', "the cells are read as numbers, such as '1.5 €' in line 3 as 1.5"),
     ],
 )
 def test_what_may_be_missing_or_codes_causes_a_warning(prepare, function, warning):
     _, log = prepare(column(function))
     assert warning in log and (warning or 'WARNING' not in log)
+
+
+@pytest.mark.parametrize(
+    'zone, other, warning',
+    [
+        (
+            '+02:00',
+            '',
+            "'2024-03-01 10:00' has no offset, unlike the times of the training data, and is read as UTC: write it.",
+        ),
+        (
+            '',
+            'Z',
+            "'2024-03-01 10:00Z' has an offset, unlike the times of the training data, and becomes UTC: write none, as there",
+        ),
+        ('+02:00', 'Z', ''),
+        ('', '', ''),
+    ],
+)
+def test_files_whose_times_have_offsets_unlike_the_training_data_cause_a_warning(
+    prepare, tmp_path, caplog, zone, other, warning
+):
+    found, _ = prepare('x,y\n' + ''.join(f'2024-03-{i % 28 + 1:02} 10:0{i % 9}{zone},{i / 3}\n' for i in R))
+    (tmp_path / 'new.csv').write_text(f'x,y\n2024-03-01,1\n2024-03-01 10:00{other},1\n2024-03-02 10:00{other},1\n')
+    for read in (found.predict, found.read_labeled):
+        caplog.clear()
+        read(tmp_path / 'new.csv')
+        assert caplog.text.count('unlike the times') == bool(warning)
+        assert f'{tmp_path}/new.csv: column x: {warning}' in caplog.text or not warning
+
+
+def test_a_model_of_an_older_version_goes_on_without_knowing_whether_times_have_offsets(prepare):
+    found, _ = prepare('x,y\n' + ''.join(f'2024-03-{i % 28 + 1:02} 10:0{i % 9}Z,{i / 3}\n' for i in R))
+    old = copy.deepcopy(dict(found.metadata))
+    assert old['columns'][0].pop('has_zone') is True
+    assert found.prepared_with(old).source.metadata() == old and found.source.metadata() == found.metadata
 
 
 @pytest.mark.parametrize(

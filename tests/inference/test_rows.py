@@ -270,8 +270,8 @@ def test_pictures_of_every_form_become_pixels_like_files(tmp_path):
     (tmp_path / 'b.png').write_text('text')
     kinds = 'must be a path, bytes, a PIL image or pixels [height, width, 1 or 3], not'
     for wrong, message in (
-        (tmp_path / 'b.png', 'picture 0 is not an image of a kind that Pillow reads'),
-        ([gray, 'nowhere.png'], 'picture 1 cannot be read: No such file or directory'),
+        (tmp_path / 'b.png', f'picture 0, {tmp_path}/b.png, is not an image of a kind that Pillow reads'),
+        ([gray, 'nowhere.png'], 'picture 1, nowhere.png, cannot be read: No such file or directory'),
         (np.zeros([5, 28, 28], np.uint8), f'picture 0 {kinds} a NumPy array of uint8 (5, 28, 28)'),
         ([gray, 5], f'picture 1 {kinds} an int'),
         (gray / 255, 'picture 0 must have pixels from 0 to 255: the input image is uint8: 0.0'),

@@ -119,6 +119,7 @@ def _warn_of_style(place, table, column, has_commas):
             place,
         )
     warn_of_short_years(place, table, column)
+    _warn_of_zones(place, table, column)
 
 
 def warn_of_short_years(place: str, table: Table, column: Column) -> None:
@@ -129,6 +130,23 @@ def warn_of_short_years(place: str, table: Table, column: Column) -> None:
         days = dates.in_order(cell, reading.order)
         shown = '' if days is None else f', such as {show(cell)} in {table.unit} {line} as {dates.to_date(days)}'
         tf.logging.warning('%s: years of two digits are read as 1969 to 2068%s.', place, shown)
+
+
+def _warn_of_zones(place, table, column):
+    """Warns of times without an offset beside others that have one."""
+    evidence = column.profile.evidence
+    if column.reading and column.reading.order and evidence.first_zoned and evidence.first_local:
+        (line, zoned), (other, local) = evidence.first_zoned, evidence.first_local
+        tf.logging.warning(
+            '%s: %s in %s %d has an offset, but %s in %s %d has none: times without one are UTC; write it in all or none.',
+            place,
+            show(zoned),
+            table.unit,
+            line,
+            show(local),
+            table.unit,
+            other,
+        )
 
 
 def _warn_of_zeros(place, column):

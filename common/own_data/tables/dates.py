@@ -54,6 +54,14 @@ def has_short_year(cell: str) -> bool:
     return match is not None and len(match['year']) == 2
 
 
+def zone_of(cell: str) -> str | None:
+    """Returns the offset of a date with a time, such as Z, '' if it has none; None if there is no time, or no date."""
+    for form in (_YEAR_FIRST, _YEAR_LAST, _DAY_MONTH, _MONTH_DAY):
+        if match := form.fullmatch(cell):
+            return (match['zone'] or '') if match['hour'] else None
+    return None
+
+
 def to_date(days: float) -> datetime.date:
     """Returns the date of days since 1970-01-01."""
     return datetime.date.fromordinal(_EPOCH + math.floor(days))

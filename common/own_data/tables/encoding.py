@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
+import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import unicode_forms
 from estimator_trainer.common.errors import RunError, UsageError, show
@@ -56,7 +57,7 @@ def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> En
         )
     missing = missing_values(facts.get('missing', ()))
     columns = [
-        (places[column['name']], column, _converter(column, facts, missing, style_of(column, table.numbers)))
+        (places[column['name']], column, _converter(column, facts, missing, style_of(column, table.numbers), table.path))
         for column in facts['columns']
         if column['name'] in places and column['kind'] != IMAGE and (has_labels or column['kind'] not in (TARGET, WEIGHT))
     ]
@@ -97,7 +98,7 @@ def _reason(column, cells, facts, missing, typed):
     return f'{show(cell)} is not {wanted}'
 
 
-def _converter(column, facts, missing, style):
+def _converter(column, facts, missing, style, path):
     """Returns a function from the cells of a column to {name: values to serialize} and which are wrong, or None."""
     name, kind = column['name'], column['kind']
     if _is_number(column, facts):
@@ -114,8 +115,10 @@ def _converter(column, facts, missing, style):
 
         return to_floats
     if kind == DATE:
+        check_zones = _zone_checker(column, path)
 
         def to_parts(cells):
+            check_zones(cells)
             days, is_absent = to_days(cells, column['order']), is_missing(cells, missing)
             days[is_absent] = np.nan
             return dates.parts(days, name, column['origin'], column['cycles']), np.isnan(days) & ~is_absent
@@ -129,6 +132,27 @@ def _converter(column, facts, missing, style):
         return {name: entries}, wrong
 
     return to_texts
+
+
+def _zone_checker(column, path):
+    """Returns a function of cells that warns of the first time whose offset, or lack of one, is unlike the training data."""
+    is_open = 'has_zone' in column  # Not if some have one there, nor in the metadata of older models.
+
+    def check(cells):
+        nonlocal is_open
+        if not is_open:
+            return
+        have_zones = pyarrow.compute.match_substring_regex(cells, rf':\d\d.*(?:{dates.OFFSET})$')
+        are_unlike = pyarrow.compute.not_equal(have_zones, column['has_zone'])
+        unlike = cells.filter(pyarrow.compute.and_(are_unlike, pyarrow.compute.match_substring(cells, ':')))
+        if not len(unlike):
+            return
+        is_open = False
+        has, are, cure = ('no offset', 'is read as', 'it') if column['has_zone'] else ('an offset', 'becomes', 'none, as there')
+        text = '%s: column %s: %s has %s, unlike the times of the training data, and %s UTC: write %s.'
+        tf.logging.warning(text, path, column['name'], show(unlike[0].as_py()), has, are, cure)
+
+    return check
 
 
 def _stored(column, facts, missing):

@@ -42,7 +42,7 @@ class Evidence:
       unread: number of those that are neither numbers nor dates.
       has_points: whether a number has a point that cannot separate thousands.
       first: (line, cell) of the first cell; first_unread of the first of those; first_short of the first date with a
-        year of two digits.
+        year of two digits; first_zoned of the first time with an offset, first_local of the first one without.
     """
 
     def __init__(self) -> None:
@@ -50,6 +50,8 @@ class Evidence:
         self.first: tuple[int, str] | None = None
         self.first_unread: tuple[int, str] | None = None
         self.first_short: tuple[int, str] | None = None
+        self.first_zoned: tuple[int, str] | None = None
+        self.first_local: tuple[int, str] | None = None
         self._numbers: collections.Counter[str] = collections.Counter()  # By decimal.
         self._dates: collections.Counter[str] = collections.Counter()  # By order.
         self._affixes: dict[str, tuple[int, str]] = {}
@@ -62,6 +64,13 @@ class Evidence:
     def has_dates(self) -> bool:
         """Whether some of these cells are dates."""
         return bool(self._dates)
+
+    @property
+    def has_zone(self) -> bool | None:
+        """Whether its times have an offset; None if some have one and some none, or there are no times."""
+        if (self.first_zoned is None) == (self.first_local is None):
+            return None
+        return self.first_local is None
 
     def may_be_thousands(self, has_points: bool, has_small: bool) -> bool:
         """Whether all numbers with a point are like 1.234, which may be thousands, and some others are below 1,000.
@@ -86,6 +95,9 @@ class Evidence:
             self._either_date = self._either_date or place
         if found and dates.has_short_year(cell):
             self.first_short = self.first_short or place
+        if found and (zone := dates.zone_of(cell)) is not None:
+            self.first_zoned = self.first_zoned or (place if zone else None)
+            self.first_local = self.first_local or (None if zone else place)
         if number is None:
             return
         self._affixes.setdefault(number.affix, place)

@@ -278,7 +278,9 @@ def _feature(column: Column, params: HParams) -> description.Feature:
         origin = float(np.floor(numbers.min))
         described['mean'] -= origin
         found = dates.cycles(numbers.min, numbers.max, not numbers.is_integer)
-        return {**feature, **described, **indicator, 'order': order, 'origin': origin, 'cycles': found}
+        has_zone = column.profile.evidence.has_zone
+        zone = {} if has_zone is None else {'has_zone': has_zone}
+        return {**feature, **described, **indicator, 'order': order, 'origin': origin, 'cycles': found, **zone}
     return {**feature, **described, **indicator, **column.style}
 
 
