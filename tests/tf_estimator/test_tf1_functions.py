@@ -1,5 +1,6 @@
 """The rest of tf.contrib: hyper-parameters, optimizers, heads, predictors, images, data and layers."""
 
+import contextlib
 import gzip
 import itertools
 import os
@@ -430,6 +431,54 @@ def test_heads_of_other_losses_have_the_arguments_of_tensorflow_1():
         np.testing.assert_allclose(found, prediction, rtol=1e-5)
 
 
+def test_recurrent_estimators_predict_from_the_last_step_and_clip_gradients(tmp_path):
+    contrib, modes = Package('tensorflow.contrib.estimator'), []
+    columns = [tf.feature_column.sequence_numeric_column('x')], [tf.feature_column.numeric_column('c')]
+    rows, context, labels, weights = [[0.3, -0.5], [0.2]], [[1.0], [-2.0]], [1, 0], [[300.0], [100.0]]
+
+    def input_fn():
+        x = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], rows[0] + rows[1], [2, 2])
+        return {'x': x, 'c': tf.constant(context), 'w': tf.constant(weights)}, tf.constant(labels)
+
+    def cell(mode):
+        modes.append(mode)
+        return tf.nn.rnn_cell.BasicRNNCell(3)
+
+    def logits(value):
+        found = []
+        for row, (known,) in zip(rows, context):
+            state = np.zeros(3)
+            for x in row:
+                kernel = value('rnn/rnn/basic_rnn_cell/kernel')
+                state = np.tanh(np.concatenate([[x, known], state]) @ kernel + value('rnn/rnn/basic_rnn_cell/bias'))
+            found.append(state @ value('rnn/logits/dense/kernel') + value('rnn/logits/dense/bias'))
+        return np.array(found)
+
+    config = tf.estimator.RunConfig(str(tmp_path / 'model'), tf_random_seed=1)
+    estimator = contrib.RNNClassifier(*columns, num_units=[3], weight_column='w', optimizer='SGD', config=config).train(
+        input_fn, steps=1
+    )
+    before, after = (tf.train.load_checkpoint(f'{tmp_path}/model/model.ckpt-{step}').get_tensor for step in (0, 1))
+    names = [
+        f'rnn/{name}'
+        for name in ('rnn/basic_rnn_cell/kernel', 'rnn/basic_rnn_cell/bias', 'logits/dense/kernel', 'logits/dense/bias')
+    ]
+    norm = np.sqrt(sum(np.sum((after(name) - before(name)) ** 2) for name in names))
+    np.testing.assert_allclose(norm, 0.05 * 5, rtol=1e-4)  # The learning rate by the norm of clipped gradients.
+    predicted = np.array([one['logits'] for one in itertools.islice(estimator.predict(input_fn), 2)])
+    np.testing.assert_allclose(predicted, logits(after), rtol=1e-4)
+    losses = np.log1p(np.exp(-np.array([[1], [-1]]) * logits(after)))  # Of binary labels.
+    np.testing.assert_allclose(estimator.evaluate(input_fn, 1)['loss'], np.mean(losses * weights), rtol=1e-4)
+
+    options = {'rnn_cell_fn': cell, 'optimizer': tf.train.AdamOptimizer(), 'model_dir': str(tmp_path / 'of_a_head')}
+    estimator = contrib.RNNEstimator(contrib.regression_head(), *columns, **options).train(input_fn, steps=1)
+    predicted = np.array([one['predictions'] for one in itertools.islice(estimator.predict(input_fn), 2)])
+    np.testing.assert_allclose(predicted, logits(estimator.get_variable_value), rtol=1e-4)
+    assert modes == ['train', 'infer']
+    with pytest.raises(ValueError, match='num_units and cell_type must not be specified when using rnn_cell_fn'):
+        contrib.RNNClassifier(*columns, num_units=[3], rnn_cell_fn=cell)
+
+
 def test_several_heads_are_one_whose_loss_is_the_weighted_sum_of_theirs():
     heads = [estimator.multi_class_head(3, name='kind'), estimator.regression_head(name='size')]
     with tf.Graph().as_default():
@@ -558,6 +607,29 @@ def test_the_last_batch_of_an_epoch_of_features_is_read(tmp_path):
         batch = data.read_batch_features(str(tmp_path / 'records'), 4, spec, randomize_input=False, num_epochs=1)
         found = [session.run(batch)['x'].tolist() for _ in range(3)]
     assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+def test_a_window_slides_over_a_dataset():
+    """Expected are the examples of TensorFlow 1.15's documentation: windows that are not full are dropped."""
+
+    def windows(values, *args, **options):
+        batches = tf.data.Dataset.from_tensor_slices(values).apply(data.sliding_window_batch(*args, **options))
+        batch = tf.data.make_one_shot_iterator(batches).get_next()
+        found = []
+        with tf.Session() as session, contextlib.suppress(tf.errors.OutOfRangeError):
+            while True:
+                found.append(tf.nest.map_structure(np.ndarray.tolist, session.run(batch)))
+        return found
+
+    with tf.Graph().as_default():
+        numbers = np.arange(1, 7)
+        assert windows(numbers, 3) == [[1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6]]
+        assert windows(numbers, 3, window_shift=2) == windows(numbers, 3, 2) == [[1, 2, 3], [3, 4, 5]]
+        assert windows(numbers, window_size=3, window_stride=2) == [[1, 3, 5], [2, 4, 6]]
+        assert windows(({'a': numbers[:3]}, numbers[3:]), 2) == [({'a': [1, 2]}, [4, 5]), ({'a': [2, 3]}, [5, 6])]
+        assert windows({'a': numbers[:2]}, 2) == [{'a': [1, 2]}]
+    with pytest.raises(ValueError, match='`stride` and `window_shift`'):
+        data.sliding_window_batch(3, stride=1, window_shift=1)
 
 
 def test_columns_of_sequences_have_the_variables_of_tensorflow_1():

@@ -11,6 +11,24 @@ def padded_batch_and_drop_remainder(batch_size, padded_shapes, padding_values=No
     return lambda dataset: dataset.padded_batch(batch_size, padded_shapes, padding_values, drop_remainder=True)
 
 
+def sliding_window_batch(window_size, stride=None, window_shift=None, window_stride=1):
+    """Batches each window of elements, of which the next begins `window_shift` elements later; only full ones.
+
+    Args:
+      stride: the former name of window_shift, which is 1 by default.
+      window_stride: the distance of a window's elements.
+    """
+    if stride is not None and window_shift is not None:
+        raise ValueError('Cannot specify both `stride` and `window_shift`')
+    shift = next((given for given in (stride, window_shift) if given is not None), 1)
+
+    def batched(*windows):
+        element = windows if len(windows) > 1 else windows[0]
+        return tf.data.Dataset.zip(tf.nest.map_structure(lambda window: window.batch(window_size), element))
+
+    return lambda dataset: dataset.window(window_size, shift, window_stride, drop_remainder=True).flat_map(batched)
+
+
 def read_batch_features(
     file_pattern,
     batch_size,

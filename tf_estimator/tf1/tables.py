@@ -30,7 +30,7 @@ _CONTRIB = {
     'distributions': f'{_V1}.distributions tensorflow_probability.distributions',
     'eager': f'{_V1} {_V1}.train {_PYTHON}.eager.backprop {_PYTHON}.framework.test_util',
     'factorization': '',
-    'estimator': f'{_OWN}.estimator {_V1}.estimator.experimental {_V1}.estimator {_ESTIMATOR}.early_stopping',
+    'estimator': f'{_OWN}.estimator {_OWN}.recurrent {_V1}.estimator.experimental {_V1}.estimator {_ESTIMATOR}.early_stopping',
     'feature_column': f'{_OWN}.feature_column {_V1}.feature_column',
     'framework': f'{_SLIM}.ops.variables {_SLIM} {_SLIM}.ops.framework_ops {_V1}.train {_V1} {_PYTHON}.util.deprecation '
     f'{_PYTHON}.framework.smart_cond',
