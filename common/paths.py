@@ -71,9 +71,12 @@ def identify(directory: str) -> tuple[int, int] | None:
 
 def check_identity(directory: str, identity: tuple[int, int] | None) -> None:
     """Raises RunError if a directory is no longer the one seen by `identify`."""
-    if identify(directory) != identity:
+    found = identify(directory)
+    if found != identity:
         other = '' if os.path.isabs(directory) else ', or a module has changed the working directory'
+        # TensorFlow makes it again if it is saving; a directory that is moved back would end up below.
+        first = 'move away what is there now, then ' if found else ''
         raise RunError(
-            f'{directory}: was deleted or moved during the run{other}: move it back to resume from its last '
+            f'{directory}: was deleted or moved during the run{other}: {first}move it back to resume from its last '
             'checkpoint, or rerun the command to start over'
         )

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.files import atomic_path, dumps
+from estimator_trainer.common.files import atomic_path, dumps, names_in, remove_abandoned
 from estimator_trainer.common.inference.contact_sheet import ContactSheet
 from estimator_trainer.common.inference.input_files import open_files
 from estimator_trainer.common.inference.predicted_masks import MaskFiles
@@ -63,6 +63,10 @@ def write_predictions(experiment: Experiment, predictions: Iterable[Prediction],
     masks = MaskFiles(path, metadata) if is_segmentation(metadata) else None
     errors = []
     total = 0
+    directory, own = os.path.split(path)
+    for name in names_in(directory or '.'):
+        if name.startswith(f'{own}.'):  # Of a killed process.
+            remove_abandoned(os.path.join(directory, name))
     with atomic_path(path) as part, tf.io.gfile.GFile(part, 'w') as file:
         for prediction in make_bar(predictions, desc='Predicting', unit='ex', leave=False):
             total += 1

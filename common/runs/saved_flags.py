@@ -12,6 +12,7 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import read_json, write_json
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
+from estimator_trainer.common.storage import provenance
 from estimator_trainer.common.storage.run_dir import flags_path
 from estimator_trainer.hparams.comparison import differences
 
@@ -62,8 +63,23 @@ def load(output_dir: str) -> dict[str, Any]:
         if not isinstance(found.get(REPLACED, {}), dict):
             raise ValueError(f'{path}: {REPLACED} must be a JSON object')
     except ValueError as error:
-        raise UsageError(f'{error}; delete it, or choose another --output_dir') from None
+        raise UsageError(f'{error}; {cure(output_dir)}') from None
     return found
+
+
+def cure(output_dir: str) -> str:
+    """Returns what helps a run whose file is missing or corrupt, for a message."""
+    known = [start['made_by'] for start in provenance.known(output_dir).starts]
+    flags = [made_by.get('flags') or {} for made_by in known]
+    names = names_with(Trait.CHANGES_RESULT)
+    # After a change, the file had the values of the beginning; and of a cluster, what provenance lacks.
+    if (
+        all(made_by.get('tasks') == 1 for made_by in known)
+        and flags
+        and not any(differences(other, flags[-1], other.keys() - {*names}) for other in flags)
+    ):
+        return f'restore it from made_by.flags in the last line of {provenance.path_of(output_dir)} that has it'
+    return 'restore it, or go on without it, and give the flags of the run again'
 
 
 def asynchronous_since(kept: Mapping[str, Any]) -> int | None:

@@ -88,7 +88,7 @@ def test_flags_that_are_not_given_are_those_of_the_run(directory, given, has_che
         ),
         ([], {'num_towers': -1}, '/flags.json: num_towers: -1 is not an integer in the range'),
         ([], {'eval_steps': 'x'}, '/flags.json: eval_steps: '),
-        ([], {'replaced_defaults': 3}, '/flags.json: replaced_defaults must be a JSON object; delete it, or choose another'),
+        ([], {'replaced_defaults': 3}, '/flags.json: replaced_defaults must be a JSON object; restore it, or go on without it'),
         (['--overwrite'], {}, ' has --model=mlp and --dataset=table: give both, or others, to start over'),
         (['--overwrite', '--model=mlp'], {}, ' has --model=mlp and --dataset=table: give both'),
     ],
@@ -235,6 +235,27 @@ def test_checkpoints_without_hyper_parameters_are_not_used_with_the_defaults(dir
     made_by['hparams']['batch_size'] = 8  # From a step on, which only hparams.json had.
     provenance.append(output_dir, {'kind': 'resume', 'step': 5, 'tensors': '', 'made_by': made_by})
     assert refused(taken, output_dir, *given).endswith(others)
+
+
+def test_flags_that_are_missing_or_corrupt_are_told_with_where_they_are(directory, caplog):
+    output_dir, made_by = directory(), {'flags': KEPT, 'tasks': 1}
+    path, others = f'{output_dir}/flags.json', 'restore it, or go on without it, and give the flags of the run again'
+    provenance.append(output_dir, {'kind': 'start', 'step': 0, 'tensors': '', 'made_by': made_by})
+    now = {**made_by, 'flags': {**KEPT, 'eval_steps': 4}}  # On which no weights depend.
+    provenance.append(output_dir, {'kind': 'resume', 'step': 2, 'tensors': '', 'made_by': now})
+    known = f'restore it from made_by.flags in the last line of {output_dir}/provenance.jsonl that has it'
+    with open(path, 'w'):
+        pass
+    assert refused(taken, output_dir) == f'{path}: is not JSON: {EMPTY}; {known}'
+    os.remove(path)
+    missing = f'{path} is missing, so flags that are not given have their defaults, whatever the run had: '
+    for schedule in ('train', 'predict'):
+        assert taken(output_dir, f'--schedule={schedule}')[0] == MODEL
+        assert caplog.messages.pop() == f'{missing}{known}.'
+    for changed in ({'flags': {**KEPT, 'num_towers': 1}, 'tasks': 1}, {'flags': KEPT, 'tasks': 2}):
+        provenance.append(output_dir, {'kind': 'resume', 'step': 5, 'tensors': '', 'made_by': changed})
+        taken(output_dir)
+        assert caplog.messages[-1] == f'{missing}{others}.'
 
 
 def test_data_that_is_gone_from_its_old_place_is_looked_for_in_the_default_one(directory, tmp_path, caplog):

@@ -177,3 +177,12 @@ def test_alexnet_learns_mnist_prints_what_it_reached_and_predicts_the_split_and_
     code, _, err = run('--schedule=predict', f'--input={tmp_path}/6.png')
     problem = f'nothing to predict: {tmp_path}/6.png is not an image of a kind that Pillow reads'
     assert code == 2 and problem in err.splitlines()[-1]
+
+
+def test_predictions_delete_what_killed_ones_have_left_of_the_same_file(run, trained_run, tmp_path):
+    trained_run('polynomial')
+    left = [tmp_path / 'output' / f'{name}.jsonl.{"0" * 32}.part' for name in ('predictions', 'others')]
+    for path in left:
+        path.write_text('{')
+    assert run('--schedule=predict')[0] == 0
+    assert [path.exists() for path in left] == [False, True]
