@@ -1,6 +1,7 @@
 """The schedule that predicts with a trained model; see common/runs/schedules.py."""
 
 from collections.abc import Iterable, Iterator
+import contextlib
 import os
 from typing import Any
 
@@ -63,10 +64,7 @@ def write_predictions(experiment: Experiment, predictions: Iterable[Prediction],
     masks = MaskFiles(path, metadata) if is_segmentation(metadata) else None
     errors = []
     total = 0
-    directory, own = os.path.split(path)
-    for name in names_in(directory or '.'):
-        if name.startswith(f'{own}.'):  # Of a killed process.
-            remove_abandoned(os.path.join(directory, name))
+    _remove_abandoned(path)
     with atomic_path(path) as part, tf.io.gfile.GFile(part, 'w') as file:
         for prediction in make_bar(predictions, desc='Predicting', unit='ex', leave=False):
             total += 1
@@ -93,6 +91,15 @@ def write_predictions(experiment: Experiment, predictions: Iterable[Prediction],
         sheet.save()
         result['visualize'] = options.visualize
     return {**result, **({'errors': len(errors)} if errors else {})}
+
+
+def _remove_abandoned(path):
+    """Deletes what killed predictions have left of the file; another user's may have to stay."""
+    directory, own = os.path.split(path)
+    with contextlib.suppress(PermissionError):
+        for name in names_in(directory or '.'):
+            if name.startswith(f'{own}.'):
+                remove_abandoned(os.path.join(directory, name))
 
 
 def predictions_of(experiment: Experiment, checkpoint: str) -> Iterator[Prediction]:

@@ -66,7 +66,9 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
         run_dir.add_tasks(output_dir, step, task.members)
     if step >= experiment.train_steps:
         experiment.status.reach(step)
-        log = tf.logging.warning if step > experiment.train_steps else tf.logging.info  # A command that is repeated is no mistake.
+        log = (
+            tf.logging.warning if step > experiment.train_steps else tf.logging.info
+        )  # A command that is repeated is no mistake.
         log(
             f'Nothing to train: step {step} is reached, and training ends at {experiment.train_steps}; raise --train_steps or '
             '--num_epochs to continue.'
