@@ -264,6 +264,12 @@ def test_files_whose_times_have_offsets_unlike_the_training_data_cause_a_warning
         read(tmp_path / 'new.csv')
         assert caplog.text.count('unlike the times') == bool(warning)
         assert f'{tmp_path}/new.csv: column x: {warning}' in caplog.text or not warning
+    caplog.clear()
+    read_cell = raw_columns.cell_readers(found.params)['x']
+    for cell in ('', '2024-03-01', f'2024-03-01 10:00{other}', f'2024-03-02 10:00{other}'):
+        assert read_cell(cell) == cell
+    assert f'the input x: {warning}' in caplog.text if warning else not caplog.text
+    assert len(caplog.messages) == bool(warning)
 
 
 def test_a_model_of_an_older_version_goes_on_without_knowing_whether_times_have_offsets(prepare):

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
-import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import unicode_forms
 from estimator_trainer.common.errors import RunError, UsageError, show
@@ -19,6 +18,7 @@ from estimator_trainer.common.own_data.tables import dates
 from estimator_trainer.common.own_data.tables.blocks import Block, Table
 from estimator_trainer.common.own_data.tables.cells import are_numbers, is_missing, missing_values, to_days, to_numbers
 from estimator_trainer.common.own_data.tables.numbers import POINT, Style
+from estimator_trainer.common.own_data.tables.zones import Zones
 from estimator_trainer.common.own_data.values import display, key
 from estimator_trainer.common.targets import is_multilabel
 
@@ -115,10 +115,11 @@ def _converter(column, facts, missing, style, path):
 
         return to_floats
     if kind == DATE:
-        check_zones = _zone_checker(column, path)
+        zones = Zones(column, f'{path}: column')
 
         def to_parts(cells):
-            check_zones(cells)
+            for cell in _unlike(zones, cells)[:1].to_pylist():
+                zones.check(cell)
             days, is_absent = to_days(cells, column['order']), is_missing(cells, missing)
             days[is_absent] = np.nan
             return dates.parts(days, name, column['origin'], column['cycles']), np.isnan(days) & ~is_absent
@@ -134,25 +135,13 @@ def _converter(column, facts, missing, style, path):
     return to_texts
 
 
-def _zone_checker(column, path):
-    """Returns a function of cells that warns of the first time whose offset, or lack of one, is unlike the training data."""
-    is_open = 'has_zone' in column  # Not if some have one there, nor in the metadata of older models.
-
-    def check(cells):
-        nonlocal is_open
-        if not is_open:
-            return
-        have_zones = pyarrow.compute.match_substring_regex(cells, rf':\d\d.*(?:{dates.OFFSET})$')
-        are_unlike = pyarrow.compute.not_equal(have_zones, column['has_zone'])
-        unlike = cells.filter(pyarrow.compute.and_(are_unlike, pyarrow.compute.match_substring(cells, ':')))
-        if not len(unlike):
-            return
-        is_open = False
-        has, are, cure = ('no offset', 'is read as', 'it') if column['has_zone'] else ('an offset', 'becomes', 'none, as there')
-        text = '%s: column %s: %s has %s, unlike the times of the training data, and %s UTC: write %s.'
-        tf.logging.warning(text, path, column['name'], show(unlike[0].as_py()), has, are, cure)
-
-    return check
+def _unlike(zones, cells):
+    """Returns the times among cells whose offset, or lack of one, may be unlike the training data: without Python's loops."""
+    if zones.has_zone is None:
+        return cells[:0]
+    have_zones = pyarrow.compute.match_substring_regex(cells, rf':\d\d.*(?:{dates.OFFSET})$')
+    are_unlike = pyarrow.compute.not_equal(have_zones, zones.has_zone)
+    return cells.filter(pyarrow.compute.and_(are_unlike, pyarrow.compute.match_substring(cells, ':')))
 
 
 def _stored(column, facts, missing):

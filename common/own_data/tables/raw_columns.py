@@ -16,6 +16,7 @@ from estimator_trainer.common.own_data.tables import date_ops, dates
 from estimator_trainer.common.own_data.tables.cells import missing_numbers, missing_values
 from estimator_trainer.common.own_data.tables.encoding import LEARNED, as_read, encoded_features, style_of
 from estimator_trainer.common.own_data.tables.numbers import to_number
+from estimator_trainer.common.own_data.tables.zones import Zones
 from estimator_trainer.common.own_data.texts import composed, tokens
 from estimator_trainer.hparams.build import HParams
 
@@ -33,19 +34,24 @@ def cell_readers(params: HParams) -> dict[str, Callable[[str], float | str]]:
     The functions raise ValueError for what is no number, or no date, as the column has them.
     """
     missing = {*missing_values(params.metadata.get('missing', ())).to_pylist()}
-    return {column['name']: functools.partial(_read_cell, column, style_of(column), missing) for column in _learned(params)}
+    return {
+        column['name']: functools.partial(_read_cell, column, style_of(column), missing, Zones(column, 'the input'))
+        for column in _learned(params)
+    }
 
 
 def _learned(params):
     return [column for column in params.metadata['columns'] if column['kind'] in LEARNED]
 
 
-def _read_cell(column, style, missing, text):
+def _read_cell(column, style, missing, zones, text):
     text, kind = text.strip(), column['kind']
     if text in missing:
         return math.nan if kind == NUMERIC else ''
-    if kind == DATE and dates.in_order(text, column['order']) is None:
-        raise ValueError(f'the input {column["name"]}: {show(text)} is not a date')
+    if kind == DATE:
+        if dates.in_order(text, column['order']) is None:
+            raise ValueError(f'the input {column["name"]}: {show(text)} is not a date')
+        zones.check(text)
     if kind != NUMERIC:
         return as_read(text, kind)
     number = style.number(text) if style else to_number(text)
