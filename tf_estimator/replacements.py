@@ -68,6 +68,7 @@ CONTRIB = {
     'tensor_forest': _FORESTS,
     'testing': 'tf.test',
     'text': f'{_ADDONS}: text.skip_gram_sample',
+    'tfprof.ProfileContext': 'tf.train.ProfilerHook',
     'timeseries': _NOTHING,
     'tpu': _TPU,
     'verbs': _NOTHING,
