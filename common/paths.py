@@ -74,8 +74,8 @@ def check_identity(directory: str, identity: tuple[int, int] | None) -> None:
     found = identify(directory)
     if found != identity:
         other = '' if os.path.isabs(directory) else ', or a module has changed the working directory'
-        # TensorFlow makes it again if it is saving; a directory that is moved back would end up below.
-        first = 'move away what is there now, then ' if found else ''
+        # If TensorFlow was saving, it has made the directory again, in which one that is moved back would end up.
+        first = 'move away what is there now; then ' if found else ''
         raise RunError(
             f'{directory}: was deleted or moved during the run{other}: {first}move it back to resume from its last '
             'checkpoint, or rerun the command to start over'

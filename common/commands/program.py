@@ -160,7 +160,8 @@ def check_pattern(value: Any) -> None:
     """Raises UsageError if a value does not name files."""
     if not isinstance(value, (str, os.PathLike)):
         raise UsageError(
-            f'pattern is {describe(value)}, but must name files, in one text: a file, a folder, or a pattern such as *.png'
+            f'pattern is {describe(value)}, but must name files: give a file, a folder or a pattern such as *.png, or write a '
+            'table to a file'
         )
     if not os.fspath(value):
         raise UsageError('pattern is empty: give the name of a file, a folder, or a pattern such as *.png')

@@ -100,11 +100,11 @@ def take(FLAGS: flags.FlagValues, output_dir: str) -> SavedRun | None:
     run = _find(FLAGS, output_dir, params)
     if not run:
         return None
-    if run.has_begun and not run.flags:
+    if run.has_begun and (schedule.trains or schedule.follows or schedule.reports) and saved_flags.are_lost(output_dir):
         tf.logging.warning(
-            '%s is missing, so flags that are not given have their defaults, whatever the run had: %s.',
+            '%s is missing, so flags that are not given have their defaults, whatever the run had: restore it%s, or give them.',
             run_dir.flags_path(output_dir),
-            saved_flags.cure(output_dir),
+            saved_flags.origin(output_dir),
         )
     found = {**settings(output_dir), **_data_dir(FLAGS, output_dir, run), **_kept(FLAGS, run)}
     taken = [name for name, value in found.items() if not FLAGS[name].present and value not in (None, FLAGS[name].value)]
@@ -195,7 +195,7 @@ def _parsed(FLAGS, name, value, output_dir):
     try:
         return FLAGS[name].parser.parse(value)
     except (ValueError, TypeError) as error:
-        raise UsageError(f'{run_dir.flags_path(output_dir)}: {name}: {error}; {saved_flags.cure(output_dir)}') from None
+        raise saved_flags.error_of(output_dir, f'{run_dir.flags_path(output_dir)}: {name}: {error}') from None
 
 
 def replaced(params: build.HParams, defaults: build.HParams) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.runs import saved_flags
 from estimator_trainer.common.storage import best_checkpoint, checkpoints
+from estimator_trainer.common.storage.run_dir import flags_path
 
 T = typing.TypeVar('T')
 
@@ -38,6 +39,12 @@ def _best_of_run(output_dir, latest_flag):
     Args:
       latest_flag: returns the flag that uses the latest checkpoint in its place, from its step.
     """
+    if saved_flags.are_lost(output_dir):
+        tf.logging.warning(
+            '%s is missing, so the latest checkpoint is used, even if the run asked for its best: restore it%s.',
+            flags_path(output_dir),
+            saved_flags.origin(output_dir),
+        )
     if not _ask_for_best(saved_flags.load(output_dir)):
         return None
     problem = f'{best_checkpoint.best_dir(output_dir)} has no intact one'

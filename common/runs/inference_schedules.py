@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 import contextlib
+import glob
 import os
 from typing import Any
 
@@ -9,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.files import atomic_path, dumps, names_in, remove_abandoned
+from estimator_trainer.common.files import atomic_path, dumps, remove_abandoned
 from estimator_trainer.common.inference.contact_sheet import ContactSheet
 from estimator_trainer.common.inference.input_files import open_files
 from estimator_trainer.common.inference.predicted_masks import MaskFiles
@@ -94,12 +95,10 @@ def write_predictions(experiment: Experiment, predictions: Iterable[Prediction],
 
 
 def _remove_abandoned(path):
-    """Deletes what killed predictions have left of the file; another user's may have to stay."""
-    directory, own = os.path.split(path)
-    with contextlib.suppress(PermissionError):
-        for name in names_in(directory or '.'):
-            if name.startswith(f'{own}.'):
-                remove_abandoned(os.path.join(directory, name))
+    """Deletes what killed predictions have left of a local file; what cannot be deleted, as another user's, stays."""
+    for part in glob.glob(f'{glob.escape(path)}.*.part'):
+        with contextlib.suppress(OSError):
+            remove_abandoned(part)
 
 
 def predictions_of(experiment: Experiment, checkpoint: str) -> Iterator[Prediction]:

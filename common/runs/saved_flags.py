@@ -13,7 +13,7 @@ from estimator_trainer.common.files import read_json, write_json
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.storage import provenance
-from estimator_trainer.common.storage.run_dir import flags_path
+from estimator_trainer.common.storage.run_dir import flags_path, hparams_path
 from estimator_trainer.hparams.comparison import differences
 
 DATA_DIR = 'data_dir'  # An absolute path; that in dataset.json counts, once the run has it.
@@ -63,23 +63,29 @@ def load(output_dir: str) -> dict[str, Any]:
         if not isinstance(found.get(REPLACED, {}), dict):
             raise ValueError(f'{path}: {REPLACED} must be a JSON object')
     except ValueError as error:
-        raise UsageError(f'{error}; {cure(output_dir)}') from None
+        raise error_of(output_dir, str(error)) from None
     return found
 
 
-def cure(output_dir: str) -> str:
-    """Returns what helps a run whose file is missing or corrupt, for a message."""
+def are_lost(output_dir: str) -> bool:
+    """Whether a run has no file of its flags."""
+    return tf.io.gfile.exists(hparams_path(output_dir)) and not tf.io.gfile.exists(flags_path(output_dir))
+
+
+def error_of(output_dir: str, problem: str) -> UsageError:
+    """Returns the error for a file that is corrupt."""
+    return UsageError(f'{problem}; restore it{origin(output_dir)}, or delete it, and give the flags of the run again')
+
+
+def origin(output_dir: str) -> str:
+    """Returns where else the flags of a run are, for a message; '' if that is not certain."""
     known = [start['made_by'] for start in provenance.known(output_dir).starts]
-    flags = [made_by.get('flags') or {} for made_by in known]
-    names = names_with(Trait.CHANGES_RESULT)
     # After a change, the file had the values of the beginning; and of a cluster, what provenance lacks.
-    if (
-        all(made_by.get('tasks') == 1 for made_by in known)
-        and flags
-        and not any(differences(other, flags[-1], other.keys() - {*names}) for other in flags)
-    ):
-        return f'restore it from made_by.flags in the last line of {provenance.path_of(output_dir)} that has it'
-    return 'restore it, or go on without it, and give the flags of the run again'
+    names = names_with(Trait.CHANGES_RESULT)
+    values = [[made_by['flags'].get(name) for name in names] for made_by in known if made_by.get('flags')]
+    if not values or any(made_by.get('tasks') != 1 for made_by in known) or any(one != values[-1] for one in values):
+        return ''
+    return f' from made_by.flags in the last line of {provenance.path_of(output_dir)} that has it'
 
 
 def asynchronous_since(kept: Mapping[str, Any]) -> int | None:

@@ -66,13 +66,10 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
         run_dir.add_tasks(output_dir, step, task.members)
     if step >= experiment.train_steps:
         experiment.status.reach(step)
-        log = (
-            tf.logging.warning if step > experiment.train_steps else tf.logging.info
-        )  # A command that is repeated is no mistake.
-        log(
-            f'Nothing to train: step {step} is reached, and training ends at {experiment.train_steps}; raise --train_steps or '
-            '--num_epochs to continue.'
-        )
+        # A command that is repeated is no mistake, and with parameter servers, a run passes its last step.
+        is_past = step > experiment.train_steps and task.shares_steps
+        text = 'Nothing to train: step %d is reached, and training ends at %d; raise --train_steps or --num_epochs to continue.'
+        tf.logging.log(tf.logging.WARN if is_past else tf.logging.INFO, text, step, experiment.train_steps)
         return {'global_step': step}
     if not task.start(lambda: _facts(experiment)):
         tf.logging.info('The chief has nothing to train.')

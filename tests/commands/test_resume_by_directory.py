@@ -88,7 +88,11 @@ def test_flags_that_are_not_given_are_those_of_the_run(directory, given, has_che
         ),
         ([], {'num_towers': -1}, '/flags.json: num_towers: -1 is not an integer in the range'),
         ([], {'eval_steps': 'x'}, '/flags.json: eval_steps: '),
-        ([], {'replaced_defaults': 3}, '/flags.json: replaced_defaults must be a JSON object; restore it, or go on without it'),
+        (
+            [],
+            {'replaced_defaults': 3},
+            '/flags.json: replaced_defaults must be a JSON object; restore it, or delete it, and give',
+        ),
         (['--overwrite'], {}, ' has --model=mlp and --dataset=table: give both, or others, to start over'),
         (['--overwrite', '--model=mlp'], {}, ' has --model=mlp and --dataset=table: give both'),
     ],
@@ -239,23 +243,25 @@ def test_checkpoints_without_hyper_parameters_are_not_used_with_the_defaults(dir
 
 def test_flags_that_are_missing_or_corrupt_are_told_with_where_they_are(directory, caplog):
     output_dir, made_by = directory(), {'flags': KEPT, 'tasks': 1}
-    path, others = f'{output_dir}/flags.json', 'restore it, or go on without it, and give the flags of the run again'
+    path = f'{output_dir}/flags.json'
     provenance.append(output_dir, {'kind': 'start', 'step': 0, 'tensors': '', 'made_by': made_by})
     now = {**made_by, 'flags': {**KEPT, 'eval_steps': 4}}  # On which no weights depend.
     provenance.append(output_dir, {'kind': 'resume', 'step': 2, 'tensors': '', 'made_by': now})
-    known = f'restore it from made_by.flags in the last line of {output_dir}/provenance.jsonl that has it'
+    known = f' from made_by.flags in the last line of {output_dir}/provenance.jsonl that has it'
     with open(path, 'w'):
         pass
-    assert refused(taken, output_dir) == f'{path}: is not JSON: {EMPTY}; {known}'
+    others = ', or delete it, and give the flags of the run again'
+    assert refused(taken, output_dir) == f'{path}: is not JSON: {EMPTY}; restore it{known}{others}'
     os.remove(path)
-    missing = f'{path} is missing, so flags that are not given have their defaults, whatever the run had: '
-    for schedule in ('train', 'predict'):
-        assert taken(output_dir, f'--schedule={schedule}')[0] == MODEL
-        assert caplog.messages.pop() == f'{missing}{known}.'
+    missing = f'{path} is missing, so flags that are not given have their defaults, whatever the run had: restore it'
+    assert taken(output_dir, '--schedule=train')[0] == MODEL
+    assert caplog.messages.pop() == f'{missing}{known}, or give them.'
+    taken(output_dir, '--schedule=predict')
+    assert 'missing' not in caplog.text.rpartition(known)[2]
     for changed in ({'flags': {**KEPT, 'num_towers': 1}, 'tasks': 1}, {'flags': KEPT, 'tasks': 2}):
         provenance.append(output_dir, {'kind': 'resume', 'step': 5, 'tensors': '', 'made_by': changed})
         taken(output_dir)
-        assert caplog.messages[-1] == f'{missing}{others}.'
+        assert caplog.messages[-1] == f'{missing}, or give them.'
 
 
 def test_data_that_is_gone_from_its_old_place_is_looked_for_in_the_default_one(directory, tmp_path, caplog):

@@ -243,12 +243,12 @@ def test_what_may_be_missing_or_codes_causes_a_warning(prepare, function, warnin
         (
             '+02:00',
             '',
-            "'2024-03-01 10:00' has no offset, unlike the times of the training data, and is read as UTC: write it.",
+            "'2024-03-01 10:00' has no offset, unlike the times of the training data, and is read as UTC: add it.",
         ),
         (
             '',
             'Z',
-            "'2024-03-01 10:00Z' has an offset, unlike the times of the training data, and becomes UTC: write none, as there",
+            "'2024-03-01 10:00Z' has an offset, unlike the times of the training data, and becomes UTC: omit it, as there",
         ),
         ('+02:00', 'Z', ''),
         ('', '', ''),
@@ -258,7 +258,8 @@ def test_files_whose_times_have_offsets_unlike_the_training_data_cause_a_warning
     prepare, tmp_path, caplog, zone, other, warning
 ):
     found, _ = prepare('x,y\n' + ''.join(f'2024-03-{i % 28 + 1:02} 10:0{i % 9}{zone},{i / 3}\n' for i in R))
-    (tmp_path / 'new.csv').write_text(f'x,y\n2024-03-01,1\n2024-03-01 10:00{other},1\n2024-03-02 10:00{other},1\n')
+    unread = f'--:--{other},1\n2024-13-01 10:00{other},1'  # No times, of which nothing is said.
+    (tmp_path / 'new.csv').write_text(f'x,y\n{unread}\n2024-03-01,1\n2024-03-01 10:00{other},1\n2024-03-02 10:00{other},1\n')
     for read in (found.predict, found.read_labeled):
         caplog.clear()
         read(tmp_path / 'new.csv')

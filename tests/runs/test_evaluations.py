@@ -93,6 +93,17 @@ def test_the_best_is_the_result_of_a_training_that_was_asked_for_it(run, tmp_pat
     assert f'WARNING Using the latest checkpoint in place of the best: {output}/best has no intact one.' in log
 
 
+def test_a_run_without_its_flags_may_have_asked_for_its_best(tmp_path, caplog):
+    assert chosen_checkpoint.choose(str(tmp_path), None) == 'latest' and not caplog.messages  # No run.
+    (tmp_path / 'hparams.json').write_text('{}')
+    assert chosen_checkpoint.choose(str(tmp_path), 'best') == 'best' and not caplog.messages
+    assert chosen_checkpoint.choose(str(tmp_path), None) == 'latest'
+    missing = (
+        f'{tmp_path}/flags.json is missing, so the latest checkpoint is used, even if the run asked for its best: restore it.'
+    )
+    assert caplog.messages == [missing]
+
+
 def test_the_best_is_used_though_no_other_checkpoint_is_whole(tmp_path):
     result = {'global_step': 3, 'eval': {'loss': 1.0}}
     best_checkpoint.keep_if_best(save(tmp_path, 3), str(tmp_path), Objective('loss', False), 'eval', result)

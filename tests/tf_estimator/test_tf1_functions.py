@@ -455,9 +455,9 @@ def test_recurrent_estimators_predict_from_the_last_step_and_clip_gradients(tmp_
         return np.array(found)
 
     config = tf.estimator.RunConfig(str(tmp_path / 'model'), tf_random_seed=1)
-    estimator = contrib.RNNClassifier(*columns, num_units=[3], weight_column='w', optimizer='SGD', config=config).train(
-        input_fn, steps=1
-    )
+    estimator = contrib.RNNClassifier(
+        *map(iter, columns), num_units=[3], weight_column='w', optimizer='SGD', config=config
+    ).train(input_fn, steps=1)
     before, after = (tf.train.load_checkpoint(f'{tmp_path}/model/model.ckpt-{step}').get_tensor for step in (0, 1))
     names = [
         f'rnn/{name}'
@@ -477,6 +477,10 @@ def test_recurrent_estimators_predict_from_the_last_step_and_clip_gradients(tmp_
     assert modes == ['train', 'infer']
     with pytest.raises(ValueError, match='num_units and cell_type must not be specified when using rnn_cell_fn'):
         contrib.RNNClassifier(*columns, num_units=[3], rnn_cell_fn=cell)
+    with pytest.raises(ValueError, match='must be a `_SequentialHead` object'):
+        contrib.RNNEstimator(contrib.regression_head(), *columns, num_units=[3], return_sequences=True)
+    with pytest.raises(ValueError, match="Supported cell types are .*'lstm'.* but given rnn"):
+        contrib.RNNClassifier(*columns, num_units=[3], cell_type='rnn').train(input_fn, steps=1)
 
 
 def test_several_heads_are_one_whose_loss_is_the_weighted_sum_of_theirs():
@@ -628,6 +632,7 @@ def test_a_window_slides_over_a_dataset():
         assert windows(numbers, window_size=3, window_stride=2) == [[1, 3, 5], [2, 4, 6]]
         assert windows(({'a': numbers[:3]}, numbers[3:]), 2) == [({'a': [1, 2]}, [4, 5]), ({'a': [2, 3]}, [5, 6])]
         assert windows({'a': numbers[:2]}, 2) == [{'a': [1, 2]}]
+        assert windows((numbers[:2],), 2) == [([1, 2],)]
     with pytest.raises(ValueError, match='`stride` and `window_shift`'):
         data.sliding_window_batch(3, stride=1, window_shift=1)
 

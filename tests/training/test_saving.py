@@ -129,7 +129,7 @@ def test_a_disk_that_is_almost_full_is_said_at_the_start(tmp_path, caplog, monke
 def test_nothing_is_saved_into_a_directory_that_was_replaced(tmp_path):
     hook, output = tf.train.SessionRunHook(), tmp_path / 'output'
     hook.after_create_session = lambda *_: output.rename(tmp_path / 'moved') and output.mkdir()
-    cure = 'was deleted or moved during the run: move away what is there now, then move it back to resume from its last'
+    cure = 'was deleted or moved during the run: move away what is there now; then move it back to resume from its last'
     assert cure in failed(train, output, [1], 0, 5, hook)
     assert not [*output.iterdir()]
 

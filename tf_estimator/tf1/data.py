@@ -22,11 +22,14 @@ def sliding_window_batch(window_size, stride=None, window_shift=None, window_str
         raise ValueError('Cannot specify both `stride` and `window_shift`')
     shift = next((given for given in (stride, window_shift) if given is not None), 1)
 
-    def batched(*windows):
-        element = windows if len(windows) > 1 else windows[0]
-        return tf.data.Dataset.zip(tf.nest.map_structure(lambda window: window.batch(window_size), element))
+    def apply(dataset):
+        def batched(*windows):
+            element = windows if isinstance(dataset.element_spec, tuple) else windows[0]
+            return tf.data.Dataset.zip(tf.nest.map_structure(lambda window: window.batch(window_size), element))
 
-    return lambda dataset: dataset.window(window_size, shift, window_stride, drop_remainder=True).flat_map(batched)
+        return dataset.window(window_size, shift, window_stride, drop_remainder=True).flat_map(batched)
+
+    return apply
 
 
 def read_batch_features(

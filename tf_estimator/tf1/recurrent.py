@@ -1,5 +1,7 @@
 """Recurrent Estimators of tf.contrib.estimator, with cells of TensorFlow 1."""
 
+import functools
+
 from tf_estimator.tf1.estimator import clip_gradients_by_norm
 from tf_estimator.tf1.feature_column import sequence_input_layer
 from tf_estimator.tf1.learn.recurrent import select_last_activations
@@ -38,6 +40,10 @@ class RNNEstimator(tf.estimator.Estimator):
     ):
         if rnn_cell_fn and (num_units or cell_type):
             raise ValueError('num_units and cell_type must not be specified when using rnn_cell_fn')
+        if return_sequences and not hasattr(head, 'input_sequence_mask_key'):
+            raise ValueError('Provided head must be a `_SequentialHead` object when `return_sequences` is set to True.')
+        columns, context_columns = tuple(sequence_feature_columns), tuple(context_feature_columns or ())
+        make_cell = rnn_cell_fn or functools.partial(_cell, tuple(num_units or ()), cell_type or 'basic_rnn')
 
         def model_fn(features, labels, mode, config):
             def partitioner(**options):
@@ -46,13 +52,12 @@ class RNNEstimator(tf.estimator.Estimator):
             with tf.variable_scope('rnn', partitioner=partitioner()):
                 scope_partitioner = input_layer_partitioner or partitioner(min_slice_size=64 << 20)
                 with tf.variable_scope('sequence_input_layer', partitioner=scope_partitioner):
-                    inputs, lengths = sequence_input_layer(features, sequence_feature_columns)
+                    inputs, lengths = sequence_input_layer(features, columns)
                     tf.summary.histogram('sequence_length', lengths)
-                    if context_feature_columns:
-                        context = tf.feature_column.input_layer(features, context_feature_columns)
+                    if context_columns:
+                        context = tf.feature_column.input_layer(features, context_columns)
                         inputs = tf.concat([inputs, tf.tile(context[:, None], [1, tf.shape(inputs)[1], 1])], 2)
-                cell = rnn_cell_fn(mode) if rnn_cell_fn else _cell(num_units, cell_type or 'basic_rnn')
-                outputs, _ = tf.nn.dynamic_rnn(cell, inputs, lengths, dtype=tf.float32)
+                outputs, _ = tf.nn.dynamic_rnn(make_cell(mode), inputs, lengths, dtype=tf.float32)
                 if return_sequences:
                     features.setdefault(head.input_sequence_mask_key, tf.sequence_mask(lengths, tf.shape(inputs)[1]))
                 else:
@@ -71,7 +76,7 @@ class RNNEstimator(tf.estimator.Estimator):
 
 
 class RNNClassifier(RNNEstimator):
-    """A RNNEstimator with a head of classes."""
+    """An RNNEstimator with a head of classes."""
 
     def __init__(
         self,
@@ -103,8 +108,11 @@ class RNNClassifier(RNNEstimator):
         )
 
 
-def _cell(num_units, cell_type):
-    cells = [_CELLS.get(cell_type, cell_type)(units) for units in num_units]
+def _cell(num_units, cell_type, mode):
+    del mode
+    if isinstance(cell_type, str) and cell_type not in _CELLS:
+        raise ValueError(f'Supported cell types are {[*_CELLS]}, but given {cell_type}')
+    cells = [_CELLS.get(cell_type, cell_type)(num_units=units) for units in num_units]
     return cells[0] if len(cells) == 1 else tf.nn.rnn_cell.MultiRNNCell(cells)
 
 

@@ -19,7 +19,6 @@ MONTH_ORDER, INTEGER = 'ym', 'integer'  # Orders besides those of dates: 2024-12
 TIME, WORKDAY, MONTH = 'time', 'workday', 'month'
 HARMONICS = 3
 _YEAR_MONTH = re.compile(r'\d{4}-(0[1-9]|1[0-2])')
-_ZONED = rf':\d\d.*(?:{dates.OFFSET})$'
 _CYCLES = {'year': 2, **dict.fromkeys(('week', 'day'), 1)}  # Repetitions in the training data from which one is learned.
 _UNITS = (('day', DAY), ('hour', HOUR), ('minute', 60_000), ('second', 1000), ('millisecond', 1))
 _DAYS = {WORKDAY: 1, MONTH: 30}
@@ -131,7 +130,7 @@ def have_zones(texts: Any, order: str) -> np.ndarray:
     """Returns which of the times in cells, string [n], have an offset, as +02:00 or Z, bool [n]."""
     if order not in dates.ORDERS:
         return np.zeros(len(texts), bool)
-    return pyarrow.compute.match_substring_regex(texts, _ZONED).to_numpy(zero_copy_only=False)
+    return pyarrow.compute.match_substring_regex(texts, dates.ZONED).to_numpy(zero_copy_only=False)
 
 
 def to_times(texts: Any, order: str) -> tuple[np.ndarray, np.ndarray]:

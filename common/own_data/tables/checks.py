@@ -138,7 +138,7 @@ def _warn_of_zones(place, table, column):
     if column.reading and column.reading.order and evidence.first_zoned and evidence.first_local:
         (line, zoned), (other, local) = evidence.first_zoned, evidence.first_local
         tf.logging.warning(
-            '%s: %s in %s %d has an offset, but %s in %s %d has none: times without one are UTC; write it in all or none.',
+            '%s: %s in %s %d has an offset, but %s in %s %d has none: times without one are read as UTC.',
             place,
             show(zoned),
             table.unit,

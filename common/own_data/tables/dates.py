@@ -15,6 +15,7 @@ MONTHS = {name.lower(): i for names in (calendar.month_name, calendar.month_abbr
     'sept': 9
 }
 OFFSET = r'Z|UTC|[+-]\d\d(?::?\d\d)?'  # From UTC, of the time of the day.
+ZONED = rf':\d\d.*(?:{OFFSET})$'  # Of cells with a time.
 _SPACES = r'(?u:\s)*'  # Of all of Unicode; digits are ASCII's, as graphs read them.
 _TIME = (
     r'(?:[T ]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d(?:[.,]\d+)?))?'

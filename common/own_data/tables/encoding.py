@@ -118,10 +118,10 @@ def _converter(column, facts, missing, style, path):
         zones = Zones(column, f'{path}: column')
 
         def to_parts(cells):
-            for cell in _unlike(zones, cells)[:1].to_pylist():
-                zones.check(cell)
             days, is_absent = to_days(cells, column['order']), is_missing(cells, missing)
             days[is_absent] = np.nan
+            for cell in _unlike(zones, cells.filter(pa.array(~np.isnan(days))))[:1].to_pylist():
+                zones.check(cell)
             return dates.parts(days, name, column['origin'], column['cycles']), np.isnan(days) & ~is_absent
 
         return to_parts
@@ -136,10 +136,10 @@ def _converter(column, facts, missing, style, path):
 
 
 def _unlike(zones, cells):
-    """Returns the times among cells whose offset, or lack of one, may be unlike the training data: without Python's loops."""
+    """Returns the times among dates whose offset, or lack of one, is unlike the training data."""
     if zones.has_zone is None:
         return cells[:0]
-    have_zones = pyarrow.compute.match_substring_regex(cells, rf':\d\d.*(?:{dates.OFFSET})$')
+    have_zones = pyarrow.compute.match_substring_regex(cells, dates.ZONED)
     are_unlike = pyarrow.compute.not_equal(have_zones, zones.has_zone)
     return cells.filter(pyarrow.compute.and_(are_unlike, pyarrow.compute.match_substring(cells, ':')))
 

@@ -24,7 +24,7 @@ class Zones:
         zone = dates.zone_of(cell)
         if self.has_zone is None or zone is None or bool(zone) == self.has_zone:
             return
-        has, are, cure = ('no offset', 'is read as', 'it') if self.has_zone else ('an offset', 'becomes', 'none, as there')
+        has, are, cure = ('no', 'is read as', 'add it') if self.has_zone else ('an', 'becomes', 'omit it, as there')
         self.has_zone = None
-        text = '%s: %s has %s, unlike the times of the training data, and %s UTC: write %s.'
+        text = '%s: %s has %s offset, unlike the times of the training data, and %s UTC: %s.'
         tf.logging.warning(text, self._name, show(cell), has, are, cure)
