@@ -354,7 +354,7 @@ def test_paths_and_numpy_numbers_are_accepted_and_arguments_that_do_not_fit_the_
         (lambda: run.predict_files(''), 'pattern is empty'),
         (
             lambda: run.predict_files(['a.csv', 'b.csv']),
-            'pattern is a list of 2, but must name files: give a file, a folder or a pattern such as *.png, or write',
+            'pattern is a list of 2, but must name files: give a file, a folder or a pattern',
         ),
         (lambda: api.load(tmp_path), 'contains no checkpoint'),
         (lambda: api.load(run.output_dir).evaluate(), '^model=Line: no module models.Line'),
