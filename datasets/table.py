@@ -184,7 +184,7 @@ def _open(path, params):
 
 def _files(params):
     name = 'csv_file' if params.csv_file and not params.table_file else 'table_file'
-    return find_files(name, params[name], SUFFIXES, params.eval_share, folds.divided(params))
+    return find_files(name, params[name], SUFFIXES, params.eval_share, params.train_split, folds.divided(params))
 
 
 def _directory(data_dir, params):

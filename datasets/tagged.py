@@ -4,13 +4,13 @@
 by their splits: train.conll, eval.conll ... Files of CoNLL's shared tasks, as CoNLL-2003 and CoNLL-U, are read as they are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common import tags
+from estimator_trainer.common import tags, unicode_forms
 from estimator_trainer.common.errors import RunError, UsageError, check_range, show
 from estimator_trainer.common.own_data import folds
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
@@ -19,7 +19,7 @@ from estimator_trainer.common.own_data.lines import Row
 from estimator_trainer.common.own_data.split_rows import BadRows, examples_of_rows, places_of_rows, read_rows
 from estimator_trainer.common.own_data.splits import SplitFile, find_files
 from estimator_trainer.common.own_data.summary import of_counts
-from estimator_trainer.common.own_data.texts import tag_survey
+from estimator_trainer.common.own_data.texts import composed, tag_survey
 from estimator_trainer.common.own_data.texts.labeled_lines import LabeledLines
 from estimator_trainer.common.own_data.texts.sentence_tokens import TokenCounts, make_splitter, split_sentences, to_features
 from estimator_trainer.common.own_data.texts.sentences import Sentence, SentenceFile, are_sentences
@@ -107,7 +107,13 @@ def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
 
 def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Returns the features of sentences, or of tokens with a tab between them, as `parse_batch` does."""
-    return to_features(split_sentences(raw['text']), params.metadata['vocabulary'])
+    return to_features(split_sentences(composed.check(raw['text'])), params.metadata['vocabulary'])
+
+
+def cell_readers(params: HParams) -> dict[str, Callable[[str], str]]:
+    """Returns {'text': function that makes a sentence of a program what it is in a file}: its tokens' bytes depend on it."""
+    del params
+    return {'text': unicode_forms.composed}
 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
@@ -162,7 +168,9 @@ def _parse(mode, params, example):
 
 
 def _files(params):
-    return find_files('tagged_file', params.tagged_file, _SUFFIXES, params.eval_share, folds.divided(params))
+    return find_files(
+        'tagged_file', params.tagged_file, _SUFFIXES, params.eval_share, params.train_split, folds.divided(params)
+    )
 
 
 def _directory(data_dir, params):

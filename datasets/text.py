@@ -24,7 +24,7 @@ from estimator_trainer.common.own_data.split_rows import BadRows, examples_of_ro
 from estimator_trainer.common.own_data.splits import find_files
 from estimator_trainer.common.own_data.summary import of_features, to_text
 from estimator_trainer.common.own_data.texts import composed, tokens
-from estimator_trainer.common.own_data.texts.labeled_lines import LabeledLines
+from estimator_trainer.common.own_data.texts.labeled_lines import LabeledLines, bare
 from estimator_trainer.common.own_data.texts.labeled_lines import split as split_line
 from estimator_trainer.common.own_data.values import MISSING, key
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes, union
@@ -133,15 +133,17 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
     """Yields ({'line': number}, record) for the lines of a file: texts, each with or without the label of a known class."""
     known = {key(name) for name in params.metadata['class_names']}
     texts: list[str] = []
+    lines = LabeledLines(path)
+    is_csv = bool(lines.header) and '\t' not in lines.header
 
     def encode(line):
         label, text = split_line(line)
-        text = text if '\t' in line and key(label) in known else line.strip()
+        text = text if '\t' in line and key(label) in known else bare(line.strip(), is_csv)
         if len(texts) < _CHECKED:
             texts.append(text)
         return {'text': text}
 
-    yield from read_rows(path, LabeledLines(path).lines(), encode)
+    yield from read_rows(path, lines.lines(), encode)
     words = tokens.WordCounts(params)
     words.update(texts)
     words.warn_of_unknown(params.metadata['vocabulary'], path)
@@ -166,7 +168,9 @@ def _label_encoder(class_names):
 
 
 def _files(params):
-    return find_files('text_file', params.text_file, ('.txt', '.tsv'), params.eval_share, folds.divided(params))
+    return find_files(
+        'text_file', params.text_file, ('.txt', '.tsv'), params.eval_share, params.train_split, folds.divided(params)
+    )
 
 
 def _directory(data_dir, params):

@@ -78,18 +78,23 @@ def _held_out(first, count, share):
 
 @dataclasses.dataclass(frozen=True)
 class Files:
-    """The files of users' data; the hyper-parameter `name` gives their path, that of a directory or of a single file."""
+    """The files of users' data; the hyper-parameter `name` gives their path, that of a directory or of a single file.
+
+    Attributes:
+      trained: the split that is trained on, which is not another name of the split eval.
+    """
 
     name: str
     path: str
     files: Sequence[SplitFile]
+    trained: str = 'train'
 
     def find(self, split: str) -> SplitFile:
         """Returns the file that contains a split; raises UsageError if there is none.
 
         The split eval may be called val, valid, validation or dev.
         """
-        for name_of_split in (split, *(_EVAL if split == 'eval' else ())):
+        for name_of_split in (split, *(name for name in _EVAL if split == 'eval' and name != self.trained)):
             for file in self.files:
                 if name_of_split in file.splits:
                     return file
@@ -114,7 +119,9 @@ class Files:
         return os.path.join(data_dir, f'{kind}-{fingerprint(self.path, paths, facts, version)}')
 
 
-def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: float, divided: str = '') -> Files:
+def find_files(
+    name: str, path: str, suffixes: tuple[str, ...], eval_share: float, trained: str = 'train', divided: str = ''
+) -> Files:
     """Returns the files of a directory, each named by its split, such as train.csv or TRAIN.CSV.gz, or a single file.
 
     Args:
@@ -122,6 +129,7 @@ def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: floa
       path: its value.
       suffixes: of the files in a directory, such as '.csv'.
       eval_share: of the rows of a single file, held out for evaluation.
+      trained: the split that is trained on.
       divided: the split, if any, a fold of which is the split eval; `folds` then finds its rows.
 
     Raises:
@@ -136,7 +144,7 @@ def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: floa
         raise UsageError(f'{given}: there is no such file or directory{where}')
     if not tf.io.gfile.isdir(path):
         splits, share = ('train', 'eval') if divided or eval_share else ('train',), 0 if divided else eval_share
-        return Files(name, path, [SplitFile(path, splits, share)])
+        return Files(name, path, [SplitFile(path, splits, share)], trained)
     files: dict[str, str] = {}
     entries = [entry for entry in names_in(path) if not is_foreign(entry)]
     for entry in entries:
@@ -155,7 +163,7 @@ def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: floa
             f'{os.path.basename(files[held_out[0]])}: move it, or rename it to test'
         )
     found = [SplitFile(file, (split, 'eval') if split == divided else (split,)) for split, file in files.items()]
-    return Files(name, path, found)
+    return Files(name, path, found, trained)
 
 
 def fingerprint(source: str, paths: Iterable[str], facts: Any, version: int = VERSION) -> str:

@@ -112,10 +112,20 @@ def test_folds_that_cannot_be_are_refused(csv, hparams, message):
     assert found == message.format(csv)
 
 
-def test_rows_without_a_group_are_refused(csv):
-    csv.write_text(csv.read_text().replace(',g0,', ',,'))
-    found = refused(Prepared, table, csv.parent / 'data', f'table_file={csv}', 'target=kind', 'folds=3', 'group=patient')
+@pytest.mark.parametrize('missing', ['', 'NA', '?', 'unknown'])
+def test_rows_without_a_group_are_refused(csv, missing):
+    csv.write_text(csv.read_text().replace(',g0,', f',{missing},'))
+    hparams = f'table_file={csv}', 'target=kind', 'folds=3', 'group=patient', 'missing=[unknown]'
+    found = refused(Prepared, table, csv.parent / 'data', *hparams)
     assert found == f'group=patient: 4 rows of {csv} have no value there: give each its group'
+
+
+def test_spellings_of_a_group_are_one(csv):
+    lines = csv.read_text().replace(',g', ',').splitlines(keepends=True)
+    csv.write_text(''.join(line.replace(',0,', ',0.0,') if i % 2 else line for i, line in enumerate(lines)))
+    hparams = f'table_file={csv}', 'target=kind', 'folds=6', 'group=patient'
+    found = refused(Prepared, table, csv.parent / 'data', *hparams)
+    assert found == f'folds=6: {csv} has only 5 groups of patient: use fewer folds'
 
 
 def test_texts_are_divided_by_class(tmp_path):

@@ -212,6 +212,12 @@ def test_each_file_of_a_directory_is_a_split_and_another_version_of_the_converte
     files = find(str(tmp_path)).files
     expected = (('fold3', 'FOLD3.CSV.gz'), ('eval', 'eval.tsv'), ('train', 'train.csv'))
     assert files == [SplitFile(f'{tmp_path}/{name}', (split,)) for split, name in expected]
+    (tmp_path / 'parts').mkdir()
+    for name in ('dev.csv', 'test.csv'):
+        (tmp_path / 'parts' / name).write_text('')
+    assert find(str(tmp_path / 'parts')).find('eval').splits == ('dev',)
+    trained = find(str(tmp_path / 'parts'), trained='dev')
+    assert 'there is no split eval: the splits are: dev, test' in refused(trained.find, 'eval')
     assert find(f'{tmp_path}/train.csv').files == [SplitFile(f'{tmp_path}/train.csv', ('train', 'eval'), 0.2)]
     assert Files('csv_file', str(tmp_path), files).find('fold3') is files[0] and files[0].split_of(0) == 'fold3'
     (key, state), (same_key, other) = (fingerprint('a', [], None, version).split('-') for version in (1, 2))

@@ -3,14 +3,16 @@
 import gzip
 import logging
 import types
+import unicodedata
 
 import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.inference.rows import make_batch
 from estimator_trainer.common.own_data.texts import sentence_tokens
 from estimator_trainer.datasets import tagged
-from tests.datasets.own_data import Prepared, parse
+from tests.datasets.own_data import Prepared, parse, prepare_raw
 from tests.shared import raised
 
 JOHN, MARY = 'John\tB-PER\nlives\tO\nin\tO\nParis\tB-LOC\n\n', 'Mary\tB-PER\nSmith\tI-PER\nlives\tO\n\n'
@@ -207,6 +209,18 @@ def test_input_is_sentences_or_tokens_with_tags_or_without(prepared, tmp_path, c
     rows = [*tagged.read_input(str(tmp_path / 'in.txt'), found.params)]
     texts = [tf.train.Example.FromString(record).features.feature['tokens'].bytes_list.value for _, record in rows]
     assert {fields['line']: b' '.join(text).decode() for (fields, _), text in zip(rows, texts)} == expected
+
+
+def test_a_sentence_of_a_program_has_the_bytes_that_it_has_in_a_file(prepared, tmp_path):
+    found, given = prepared(BOTH), unicodedata.normalize('NFD', 'José lives')
+    (tmp_path / 'in.txt').write_text(given)
+    (features, _), readers = found.predict(tmp_path / 'in.txt'), tagged.cell_readers(found.params)
+    for sentences in ([given], [given.split()]):
+        batch, _ = make_batch(sentences, tagged.raw_specs(found.params), readers)
+        assert prepare_raw(tagged, found.params, batch)['tokens'].tolist() == [features[0]['tokens'].tolist()]
+    assert features[0]['tokens'][0].decode() == unicodedata.normalize('NFC', 'José')
+    with pytest.raises(tf.errors.InvalidArgumentError, match='not in the composed form of Unicode, NFC'):
+        prepare_raw(tagged, found.params, {'text': [given]})
 
 
 def test_a_bad_sentence_of_input_is_an_error_beside_the_others(prepared, tmp_path):

@@ -160,6 +160,21 @@ def test_a_text_of_a_program_has_the_tokens_that_it_has_in_a_file(tmp_path, prep
     ]
 
 
+@pytest.mark.parametrize(
+    'content, texts',
+    [
+        ('text\nFilm, gut\n"Film, ""gut"""\n"Film, gut"\n', ['Film, gut', 'Film, "gut"', 'Film, gut']),
+        ('"Film, ""gut"""\n"Film, gut"\n', ['Film, "gut"', '"Film, gut"']),  # The latter may be what someone said.
+        ('text\tpos\n', ['text\tpos']),
+    ],
+)
+def test_texts_alone_are_read_as_csv_writers_write_them(tmp_path, prepared, content, texts):
+    found = prepared(write(tmp_path / 'a.txt', [('pos', 'ein Film'), ('neg', 'ein übler')] * 20))
+    (tmp_path / 'new.txt').write_text(content)
+    read = [tf.train.Example.FromString(record) for _, record in text.read_input(str(tmp_path / 'new.txt'), found.params)]
+    assert [example.features.feature['text'].bytes_list.value[0].decode() for example in read] == texts
+
+
 def test_a_graph_refuses_bytes_of_another_unicode_form_than_that_of_files(tmp_path, prepared):
     found = prepared(write(tmp_path / 'a.txt', [('pos', 'ein Film'), ('neg', 'ein übler')] * 20), 'tokens=bytes')
     given = ['Café 😀 İstanbul', '한국어 tiếng Việt', 'বাংলা কো', 'हिन्दी', 'a\u200bb', 'x\u0305', 'Ω']

@@ -20,6 +20,7 @@ from estimator_trainer.common.own_data.tables.cells import counts, is_missing, p
 from estimator_trainer.common.own_data.tables.columns import ColumnProfile, Settings, kind_of
 from estimator_trainer.common.own_data.tables.evidence import Reading
 from estimator_trainer.common.own_data.tables.numbers import POINT
+from estimator_trainer.common.own_data.values import key
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
 
 _GROUP = 1000  # Rows whose moments are merged together.
@@ -124,13 +125,15 @@ def trained_cells(table: Table, trained: SplitFile, split: str, names: Collectio
 
 
 def grouped_rows(table: Table, target: str, group: str, missing: Any) -> Iterator[tuple[int, str, str]]:
-    """Yields the number, the target and the group of each row that has a target; all groups are '' without such a column."""
+    """Yields the number, the target and the group of each row that has a target; '' of a missing group, or without groups."""
+    unknown = {*missing.to_pylist()}
     for rows in _sound_rows(table, BadRows(1)):
         cells = [rows.cells(name) for name in filter(None, [target, group])]
         is_present = ~is_missing(cells[0], missing)
         found = [each.filter(pa.array(is_present)).to_pylist() for each in cells]
         numbers = (rows.block.first.row + rows.indices[is_present]).tolist()
-        yield from zip(numbers, found[0], found[1] if group else itertools.repeat(''))
+        groups = ('' if cell in unknown else key(cell) for cell in found[1]) if group else itertools.repeat('')
+        yield from zip(numbers, found[0], groups)
 
 
 class _Rows(NamedTuple):

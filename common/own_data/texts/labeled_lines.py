@@ -27,7 +27,7 @@ class LabeledLines:
       path: of the file.
 
     Attributes:
-      header: the first line if it names the columns, as label and text do, and is skipped; else ''.
+      header: the first line if it names the columns, as label and text do, or text alone, and is skipped; else ''.
       num_quoted: number of the lines read by `labeled` from which the quotes of csv writers were removed.
 
     Raises:
@@ -76,6 +76,12 @@ def split(line: str) -> tuple[str, str]:
     return label, text if bare_text is None or '""' not in text[1:-1] else bare_text.strip()
 
 
+def bare(text: str, is_csv: bool) -> str:
+    """Returns a text that is alone in its line without the quotes of csv writers; `is_csv` tells those from a text's own."""
+    unquoted = _unquoted(text)
+    return text if unquoted is None or not is_csv and '""' not in text[1:-1] else unquoted.strip()
+
+
 def _parts(line):
     label, _, text = line.partition('\t')
     return label.strip().strip(_INVISIBLE).strip(), text.strip()
@@ -95,7 +101,7 @@ def _is_header(path, line):
             f'{path}: line 1 names the columns {names[0]} and {names[1]}, but the label must be the first: '
             r"awk -F'\t' -v OFS='\t' '{print $2, $1}' OLD > NEW swaps them"
         )
-    return len(names) == 2 and names[0] in _LABELS and names[1] in _TEXTS
+    return len(names) <= 2 and names[-1] in _TEXTS and (len(names) == 1 or names[0] in _LABELS)
 
 
 def _explain(line, label, text):
