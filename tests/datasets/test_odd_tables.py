@@ -10,6 +10,7 @@ import pyarrow.parquet
 import pytest
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.inference.rows import make_batch
 from estimator_trainer.common.own_data.extremes import Numbers
 from estimator_trainer.common.own_data.tables import date_ops, raw_columns
 from estimator_trainer.common.own_data.tables.cells import facts, missing_numbers, missing_values, to_days
@@ -297,6 +298,30 @@ def test_outliers_are_few_and_far_from_numbers_that_they_make_nearly_equal(value
     numbers = Numbers()
     numbers.update(np.array(values, np.float64), np.zeros(len(values), int))
     assert numbers.outliers == outliers
+
+
+def test_ids_that_became_floats_are_one_category_in_all_files_and_rows(tmp_path):
+    eans, small = [4006381333931.0, 1e10, None, 123.0], [5e-05, 0.25, 1e-07, -1e-05]
+    rows = {'ean': eans * 10, 'share': small * 10, 'y': ['a', 'b'] * 20}
+    pyarrow.parquet.write_table(pa.table(rows), tmp_path / 'a.parquet')
+    kinds = {'columns': {'ean': 'categorical', 'share': 'categorical'}}
+    (tmp_path / 'schema.json').write_text(json.dumps(kinds))
+    hparams = f'table_file={tmp_path}/a.parquet', 'target=y', 'eval_share=0', f'schema={tmp_path}/schema.json'
+    found = Prepared(dataset, tmp_path / 'data', *hparams)
+    ean, share, _ = (column.get('vocabulary') for column in found.metadata['columns'])
+    assert {*ean} == {'4006381333931', '10000000000', '123'} and {*share} == {'5e-05', '0.25', '1e-07', '-1e-05'}
+    (tmp_path / 'new.csv').write_text('ean,share\n4006381333931.0,5e-05\n10000000000.0,0.25\n,1e-07\n123.0,-1e-05\n')
+    new = pa.table({'ean': eans, 'share': small})
+    pyarrow.parquet.write_table(new, tmp_path / 'new.parquet')
+    ids = [found.predict(tmp_path / f'new.{end}')[0]['categorical'].tolist() for end in ('csv', 'parquet')]
+    assert ids[0] == ids[1] and len({*map(tuple, ids[0])}) == 4 and all(second for _, second in ids[0])
+    batch, _ = make_batch(new, dataset.raw_specs(found.params), dataset.cell_readers(found.params))
+    assert prepare_raw(dataset, found.params, batch)['categorical'].tolist() == ids[0]
+    # An older version's vocabulary has exponents.
+    vocabulary = found.params.metadata['columns'][0]['vocabulary']
+    vocabulary[vocabulary.index('4006381333931')] = '4.006381333931e+12'
+    assert found.predict(tmp_path / 'new.csv')[0]['categorical'].tolist() == ids[0]
+    assert prepare_raw(dataset, found.params, batch)['categorical'].tolist() == ids[0]
 
 
 def test_a_number_that_may_mark_missing_amounts_of_a_target_causes_a_warning(prepare):

@@ -19,7 +19,7 @@ from estimator_trainer.common.own_data.tables.blocks import Block, Table
 from estimator_trainer.common.own_data.tables.cells import are_numbers, is_missing, missing_values, to_days, to_numbers
 from estimator_trainer.common.own_data.tables.numbers import POINT, Style
 from estimator_trainer.common.own_data.tables.zones import Zones
-from estimator_trainer.common.own_data.values import display, key
+from estimator_trainer.common.own_data.values import display, key, spellings
 from estimator_trainer.common.targets import is_multilabel
 
 LEARNED = (NUMERIC, CATEGORICAL, DATE, TEXT)
@@ -153,7 +153,7 @@ def _stored(column, facts, missing):
         return lambda cell: None if cell in missing else names.get(key(cell))
     if column['kind'] != CATEGORICAL:
         return lambda cell: None if cell in missing else cell
-    known = {key(value): value for value in reversed(column['vocabulary'])}
+    known = {key(spelling): value for value in reversed(column['vocabulary']) for spelling in spellings(value)}
     return lambda cell: None if cell in missing else known.get(key(cell), as_read(cell, CATEGORICAL))
 
 

@@ -8,6 +8,7 @@ import json
 import re
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.ipc
@@ -217,13 +218,22 @@ def _texts(path, name, array):
 
 def _as_texts(array):
     """Returns the values of an Arrow array of any plain type as texts: '' for null, dates and times as in ISO 8601."""
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        array = array.dictionary.cast(pa.string()).take(array.indices)
-        kind = array.type
-    if pa.types.is_boolean(kind):
-        array = pyarrow.compute.if_else(array, 'True', 'False')
-    return pyarrow.compute.utf8_trim_whitespace(pyarrow.compute.fill_null(array.cast(pa.string()), ''))
+    if pa.types.is_dictionary(array.type):
+        return pyarrow.compute.fill_null(_as_texts(array.dictionary).take(array.indices), '')
+    texts = pyarrow.compute.if_else(array, 'True', 'False') if pa.types.is_boolean(array.type) else array.cast(pa.string())
+    if pa.types.is_float64(array.type):
+        texts = _with_digits(array.to_numpy(zero_copy_only=False), texts)
+    return pyarrow.compute.utf8_trim_whitespace(pyarrow.compute.fill_null(texts, ''))
+
+
+def _with_digits(values, texts):
+    """Returns the texts of numbers, float64 [n], integers in digits, others as Python writes them: Arrow's exponents differ."""
+    sizes = np.abs(values)
+    are_other = np.isfinite(values) & ((sizes >= 1e10) | (sizes < 1e-4) & (sizes > 0))
+    if not are_other.any():
+        return texts
+    written = [str(int(value)) if value.is_integer() else str(value) for value in values[are_other]]
+    return pyarrow.compute.replace_with_mask(texts, pa.array(are_other), pa.array(written))
 
 
 class _Fraction(str):
