@@ -34,7 +34,7 @@ def spellings(text: str) -> list[str]:
     found = [shown]
     if not shown.isascii():
         found.append(unicodedata.normalize('NFD', shown))
-    if re.fullmatch(r'-?[0-9](\.[0-9]+)?e[+][0-9]+', shown):  # As older versions wrote 10 digits and more of typed tables.
+    if re.fullmatch(r'-?[0-9](\.[0-9]+)?e[+]1[0-8]', shown):  # As older versions wrote the long integers of typed tables.
         found.append(str(int(float(shown))))
     if re.fullmatch('[+-]?[0-9]+', shown):
         found += [f'{shown}.0', *(['-0', '-0.0'] if shown == '0' else [])]

@@ -229,7 +229,7 @@ def _as_texts(array):
 def _with_digits(values, texts):
     """Returns the texts of numbers, float64 [n], integers in digits, others as Python writes them: Arrow's exponents differ."""
     sizes = np.abs(values)
-    are_other = np.isfinite(values) & ((sizes >= 1e10) | (sizes < 1e-4) & (sizes > 0))
+    are_other = (sizes >= 1e10) & (sizes < 2**63) | (sizes < 1e-4) & (sizes > 0)
     if not are_other.any():
         return texts
     written = [str(int(value)) if value.is_integer() else str(value) for value in values[are_other]]
