@@ -206,13 +206,15 @@ def _check_lost(folders, params):
 def _check_unreadable(unreadable, params, total, folders):
     """Logs the number of unreadable pictures; raises RunError if there are too many."""
     found = unreadable.lines()
+    # Neither changes the files, so their conversion stays, with what was unreadable. Runs that are under way may be reading it.
+    again = f'after installing a package or changing permissions, delete {os.path.dirname(unreadable.path)} to read them again'
     lacking = ' or have no sound mask' if folders.has_masks else ''
     text = f'{len(found)} of {total} pictures are unreadable{lacking}, listed in {unreadable.path}'
     if len(found) > params.max_bad_share * total:
         text += f', such as {os.path.join(folders.root, found[0])}' if folders.has_masks else ''
-        raise RunError(f'{text}: repair or remove them, or raise max_bad_share={params.max_bad_share:g}')
+        raise RunError(f'{text}: repair or remove them, or raise max_bad_share={params.max_bad_share:g}; {again}')
     if found:
-        tf.logging.warning('%s: they are skipped.', text)
+        tf.logging.warning('%s: they are skipped; %s.', text, again)
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import functools
 import io
 import os
+import shutil
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps
@@ -227,6 +228,24 @@ def test_broken_links_to_pictures_count_as_unreadable(root, tmp_path, caplog):
     assert f'{text}they are skipped.' in caplog.text and sum(count(tmp_path, params(root))) == 20
 
 
+def test_pictures_without_permission_are_read_again_once_the_named_directory_is_deleted(root, tmp_path, monkeypatch):
+    read = images.read
+
+    def refuse(path):
+        if os.path.basename(path) == '3.png':
+            raise images.ImageError('cannot be read: Permission denied')
+        return read(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(images, 'read', refuse)
+        failed(image_folder.prepare, str(tmp_path / 'data'), params(root))
+    message = failed(image_folder.prepare, str(tmp_path / 'data'), params(root))
+    assert message.startswith('2 of 20 pictures are unreadable')
+    shutil.rmtree(message.partition('delete ')[2].partition(' to read them again')[0])
+    image_folder.prepare(str(tmp_path / 'data'), params(root))
+    assert sum(count(tmp_path / 'data', params(root))) == 20
+
+
 def test_unreadable_pictures_are_skipped_and_listed_and_errors_of_input(root, tmp_path, caplog, monkeypatch):
     save(root / 'cat' / 'cut.jpg', picture(size=(60, 60)))
     os.truncate(root / 'cat' / 'cut.jpg', 400)
@@ -238,10 +257,11 @@ def test_unreadable_pictures_are_skipped_and_listed_and_errors_of_input(root, tm
         error = failed(image_folder.prepare, str(tmp_path), params(root, 'max_bad_share=0.16'))
         (path,) = tmp_path.glob('image_folder-*/unreadable.txt')
         listed = f'4 of 24 pictures are unreadable, listed in {path}: '
-        assert error == f'{listed}repair or remove them, or raise max_bad_share=0.16'
+        again = f'after installing a package or changing permissions, delete {path.parent} to read them again'
+        assert error == f'{listed}repair or remove them, or raise max_bad_share=0.16; {again}'
         monkeypatch.setattr(records, 'write', None)  # It is not needed again.
     image_folder.prepare(str(tmp_path), params(root, 'max_bad_share=0.17'))
-    assert f'{listed}they are skipped.' in caplog.text and '2 classes; pictures in train: ' in caplog.text
+    assert f'{listed}they are skipped; {again}.' in caplog.text and '2 classes; pictures in train: ' in caplog.text
     assert '2 classes, with their examples in train: cat ' in caplog.text
     assert sum(count(tmp_path, params(root))) == 20
     lines = sorted(path.read_text().splitlines())
