@@ -204,6 +204,7 @@ def _path(data_dir, params, schema):
     facts += ['by class'] if folds.is_by_class(files.files, params.metadata) else []
     if 'image_column' not in params:
         return files.directory(data_dir, 'table', facts)
+    facts += [f'image_dir={params.image_dir}'] if params.image_dir else []  # Which the metadata keeps.
     pictures = picture_column.state([file.path for file in files.files], params.image_column, params.image_dir)
     return files.directory(data_dir, 'image_list', [*facts, *pictures])
 
