@@ -47,6 +47,7 @@ _DARK = (
 _BATCH = 256
 _MAX_LOGGED = 5
 _MAX_SHOWN = 50  # Classes of the summary.
+_UNREADABLE = 'unreadable.txt'
 _VERSION = 2  # Of the converted pictures: a change converts them anew.
 
 
@@ -73,7 +74,7 @@ def prepare(data_dir: str, params: HParams) -> None:
     _scanned.cache_clear()
     folders = _scan(params)
     directory = _directory(data_dir, folders)
-    unreadable, dark = (FileList(os.path.join(directory, name)) for name in ('unreadable.txt', 'dark.txt'))
+    unreadable, dark = (FileList(os.path.join(directory, name), folders.root) for name in (_UNREADABLE, 'dark.txt'))
     _log(folders)
     _check_lost(folders, params)
     _warn_of_few(folders, params)
@@ -81,11 +82,11 @@ def prepare(data_dir: str, params: HParams) -> None:
         tf.logging.info('Converting the pictures to %s', directory)
         tf.io.gfile.makedirs(directory)
         for path, reason in folders.unmatched.items():
-            unreadable.add(os.path.join(folders.root, path), reason)
+            unreadable.add(path, reason)
         splits = {name: Pictures(folders, name, unreadable, dark) for name in folders.splits}
         records.write(directory, splits, fingerprint=os.path.basename(directory))
     total = sum(map(len, folders.splits.values())) + len(folders.unmatched)
-    _check_unreadable(unreadable, params, total, folders.has_masks)
+    _check_unreadable(unreadable, params, total, folders)
     for split in folders.unlabeled:
         tf.logging.warning('%s: the split %s %s.', folders.root, split, _unlabeled(folders, split))
     if count := len(dark.lines()):
@@ -202,16 +203,18 @@ def _check_lost(folders, params):
         tf.logging.warning('%s: they are skipped.', text)
 
 
-def _check_unreadable(unreadable, params, total, has_masks):
+def _check_unreadable(unreadable, params, total, folders):
     """Logs the number of unreadable pictures; raises RunError if there are too many."""
     found = unreadable.lines()
-    lacking = ' or have no sound mask' if has_masks else ''
+    # Neither changes the files, so their conversion stays, with what was unreadable. Runs that are under way may be reading it.
+    again = f'after installing a package or changing permissions, delete {os.path.dirname(unreadable.path)} to read them again'
+    lacking = ' or have no sound mask' if folders.has_masks else ''
     text = f'{len(found)} of {total} pictures are unreadable{lacking}, listed in {unreadable.path}'
     if len(found) > params.max_bad_share * total:
-        text += f', such as {found[0]}' if has_masks else ''
-        raise RunError(f'{text}: repair or remove them, or raise max_bad_share={params.max_bad_share:g}')
+        text += f', such as {os.path.join(folders.root, found[0])}' if folders.has_masks else ''
+        raise RunError(f'{text}: repair or remove them, or raise max_bad_share={params.max_bad_share:g}; {again}')
     if found:
-        tf.logging.warning('%s: they are skipped.', text)
+        tf.logging.warning('%s: they are skipped; %s.', text, again)
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
@@ -277,24 +280,37 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
     """Yields the file of each picture of a split; with masks, also its 'height' and 'width', upright."""
     folders = _scan(params)
     directory, name = _directory(data_dir, folders), folders.find_split(split, params.train_split)
-    unreadable = FileList(os.path.join(directory, 'unreadable.txt')).paths()
-    paths = [os.path.join(folders.root, file.path) for file in folders.splits[name]]
-    own_masks = [os.path.join(folders.root, file.mask) for file in folders.splits[name]]
-    numbers = records.kept(directory, name, [unreadable.isdisjoint(pair) for pair in zip(paths, own_masks)])
+    unreadable = FileList(os.path.join(directory, _UNREADABLE), folders.root).paths()
+    files = folders.splits[name]
+    numbers = records.kept(directory, name, [unreadable.isdisjoint((file.path, file.mask)) for file in files])
+    # The list does not tell which are skipped if an older version wrote it and the directory was moved since: the records do.
+    paths = _ids(split, data_dir, params) if numbers is None else (files[number].path for number in numbers)
     sizes = _sizes(split, data_dir, params) if is_segmentation(params.metadata) else itertools.repeat({})
-    for number, size in zip(numbers, sizes):
-        yield {'file': paths[number], **size}
+    for path, size in zip(paths, sizes):
+        yield {'file': os.path.join(folders.root, path), **size}
+
+
+def _ids(split, data_dir, params):
+    for values in _stored(split, data_dir, params, {'id': tf.io.FixedLenFeature([], tf.string)}):
+        yield os.fsdecode(values['id'])
 
 
 def _sizes(split, data_dir, params):
+    for values in _stored(split, data_dir, params, stored_pictures.SIZES):
+        height, width = masks.upright_size({name: int(value) for name, value in values.items()})
+        yield {'height': height, 'width': width}
+
+
+def _stored(split, data_dir, params, spec):
+    """Yields {name: value} of the features of a spec that each record of a split has."""
+
     def make():
         serialized = read(split, data_dir, params).batch(_BATCH)
-        return serialized.map(lambda examples: tf.io.parse_example(examples, stored_pictures.SIZES))
+        return serialized.map(lambda examples: tf.io.parse_example(examples, spec))
 
     for batch in elements.elements(make):
         for values in zip(*batch.values()):
-            height, width = masks.upright_size(dict(zip(batch, map(int, values))))
-            yield {'height': height, 'width': width}
+            yield dict(zip(batch, values))
 
 
 def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:

@@ -29,12 +29,13 @@ from estimator_trainer.common.own_data.schema import (
     schema_of,
 )
 from estimator_trainer.common.own_data.split_rows import BadRows, FileExamples
-from estimator_trainer.common.own_data.splits import find_files
+from estimator_trainer.common.own_data.splits import EVAL, find_files
 from estimator_trainer.common.own_data.tables import cells, evidence, picture_column, preparation, raw_columns
 from estimator_trainer.common.own_data.tables.encoding import encoded_features, make_encoder
 from estimator_trainer.common.own_data.tables.facts import describe
 from estimator_trainer.common.own_data.tables.files import SUFFIXES, open_table
 from estimator_trainer.common.own_data.tables.rows import parts_of_table, places_in_table, read_rows
+from estimator_trainer.common.own_data.tables.survey import has_values
 from estimator_trainer.common.own_data.texts import tokens
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
@@ -131,7 +132,7 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
     """Yields the file and the line, or the row, of each example of a split; also the picture, if a column names it."""
     file = _files(params).find(split).with_moved(metadata(data_dir, params))
     table, images = _open(file.path, params), of_kind(params.metadata['columns'], IMAGE)
-    encode = make_encoder(table, params.metadata, has_labels=True)
+    encode = make_encoder(table, params.metadata, _has_labels(file, table, params.metadata, params))
     yield from places_in_table(file, file.name_of(split), table, encode, images[0]['name'] if images else None)
 
 
@@ -174,6 +175,13 @@ def _encoder(table, facts, has_labels):
     return picture_column.with_pictures(make_encoder(table, facts, has_labels), table, facts)
 
 
+def _has_labels(file, table, facts, params):
+    """Whether the examples of a file have labels: if all targets of one only to predict are missing, it is as without them."""
+    names = [column['name'] for column in of_kind(facts['columns'], TARGET) if column['name'] in table.header]
+    is_needed = not {params.train_split, *EVAL}.isdisjoint(file.splits)
+    return is_needed or not names or has_values(table, names, cells.missing_values(facts.get('missing', ())))
+
+
 def _max_rows(facts):
     return picture_column.MAX_ROWS if of_kind(facts['columns'], IMAGE) else None
 
@@ -204,6 +212,7 @@ def _path(data_dir, params, schema):
     facts += ['by class'] if folds.is_by_class(files.files, params.metadata) else []
     if 'image_column' not in params:
         return files.directory(data_dir, 'table', facts)
+    facts += [f'image_dir={params.image_dir}'] if params.image_dir else []  # Which the metadata keeps.
     pictures = picture_column.state([file.path for file in files.files], params.image_column, params.image_dir)
     return files.directory(data_dir, 'image_list', [*facts, *pictures])
 
@@ -246,6 +255,8 @@ def _converted(params, schema):
     tables, facts, text = _described(params, schema)
     examples = {}
     for file, table in tables.items():
-        parts = functools.partial(parts_of_table, file, table, _encoder(table, facts, has_labels=True), _max_rows(facts))
+        if not (has_labels := _has_labels(file, table, facts, params)):
+            tf.logging.warning('%s: no row has a target: the split can be predicted, but not evaluated.', table.path)
+        parts = functools.partial(parts_of_table, file, table, _encoder(table, facts, has_labels), _max_rows(facts))
         examples[file.splits] = FileExamples(file, parts, BadRows(params.max_bad_share))
     return facts, text, examples

@@ -16,10 +16,15 @@ _MAX_LOGGED = 5
 
 
 class FileList:
-    """A list of pictures, in a file written immediately, so that an interrupted conversion can resume."""
+    """A list of pictures, in a file written immediately, so that an interrupted conversion can resume.
 
-    def __init__(self, path: str):
-        self.path = path
+    Args:
+      path: of the file. Its paths are relative to `root`, which may be moved; older versions wrote absolute ones.
+      root: the directory of the pictures.
+    """
+
+    def __init__(self, path: str, root: str):
+        self.path, self._root = path, root
         self._lock = threading.Lock()
         self._added: set[str] = set()
 
@@ -32,14 +37,15 @@ class FileList:
             with tf.io.gfile.GFile(self.path, 'ab') as file:
                 file.write(os.fsencode(line) + b'\n')
             if len(self._added) <= _MAX_LOGGED:
-                tf.logging.warning('%s', line)
+                tf.logging.warning('%s', os.path.join(self._root, line))
 
     def lines(self) -> list[str]:
         """Returns the pictures with the reasons, sorted."""
         if not tf.io.gfile.exists(self.path):
             return []
         with tf.io.gfile.GFile(self.path, 'rb') as file:
-            return sorted(map(os.fsdecode, {*file.read().splitlines()}))
+            lines = map(os.fsdecode, file.read().splitlines())
+        return sorted({line.removeprefix(os.path.join(self._root, '')) for line in lines})
 
     def paths(self) -> set[str]:
         """Returns the paths of the pictures, and other texts that are none."""
@@ -62,16 +68,16 @@ class Pictures(Sequence):
         file = self._files[i]
         path = os.path.join(self._root, file.path)
         try:
-            picture = read_picture(path, lambda text: self._dark.add(path, text))
+            picture = read_picture(path, lambda text: self._dark.add(file.path, text))
         except images.ImageError as error:
-            self._unreadable.add(path, str(error))
+            self._unreadable.add(file.path, str(error))
             return None
         if not file.mask:
             return {**picture, 'label': file.label, 'id': os.fsencode(file.path)}
         try:
             mask = masks.read_mask(os.path.join(self._root, file.mask), *masks.upright_size(picture))
         except images.ImageError as error:
-            self._unreadable.add(os.path.join(self._root, file.mask), str(error))
+            self._unreadable.add(file.mask, str(error))
             return None
         return {**picture, **masks.to_record(mask), 'id': os.fsencode(file.path), 'mask_id': os.fsencode(file.mask)}
 

@@ -17,7 +17,7 @@ from estimator_trainer.common.files import names_in, stamp
 from estimator_trainer.common.foreign_files import is_foreign
 from estimator_trainer.common.paths import is_remote
 
-_EVAL = ('val', 'valid', 'validation', 'dev')
+EVAL = ('eval', 'val', 'valid', 'validation', 'dev')  # Names of the split eval.
 _MAX_SHOWN = 10
 VERSION = 1  # Of the converted format: a change converts anew.
 
@@ -94,7 +94,9 @@ class Files:
 
         The split eval may be called val, valid, validation or dev.
         """
-        for name_of_split in (split, *(name for name in _EVAL if split == 'eval' and name != self.trained)):
+        for name_of_split in EVAL if split == 'eval' else (split,):
+            if name_of_split == self.trained != split:
+                continue
             for file in self.files:
                 if name_of_split in file.splits:
                     return file
@@ -157,7 +159,7 @@ def find_files(
     if not files:
         there = listed(entries, _MAX_SHOWN) or 'no files'
         raise UsageError(f'{given}: the directory has no file named train{suffixes[0]}; it has: {there}')
-    if divided and (held_out := [split for split in ('eval', *_EVAL) if split in files and split != divided]):
+    if divided and (held_out := [split for split in EVAL if split in files and split != divided]):
         raise UsageError(
             f'{given}: folds of {divided} take the place of the split eval, but there is '
             f'{os.path.basename(files[held_out[0]])}: move it, or rename it to test'

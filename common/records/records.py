@@ -162,13 +162,16 @@ def is_written(directory: str, fingerprint: str | None = None) -> bool:
     return found
 
 
-def kept(directory: str, split: str, are_kept: Sequence[bool]) -> list[int]:
-    """Returns the numbers of the examples of a split's records, in their order.
+def kept(directory: str, split: str, are_kept: Sequence[bool]) -> list[int] | None:
+    """Returns the numbers of the examples of a split's records, in their order; None if there are more records, or fewer.
 
     Args:
       are_kept: whether each example of the sequence that `write` was given has become a record, rather than None.
     """
-    shards = len(manifest.load(directory, split)['files'])
+    entry = manifest.load(directory, split)
+    if sum(are_kept) != entry['count']:
+        return None
+    shards = len(entry['files'])
     in_shards = [[number for number in range(shard, len(are_kept), shards) if are_kept[number]] for shard in range(shards)]
     return [number for turn in itertools.zip_longest(*in_shards) for number in turn if number is not None]
 

@@ -3,6 +3,7 @@
 import functools
 import io
 import os
+import shutil
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps
@@ -204,7 +205,7 @@ def test_pictures_of_16_bits_that_become_black_are_listed_and_warned_of_with_the
         image_folder.prepare(str(tmp_path), params(root))
         assert '2 of 23 pictures, listed in ' in caplog.text and 'multiply the values of all pictures, those to' in caplog.text
     (path,) = tmp_path.glob('image_folder-*/dark.txt')
-    lines = [f'{root}/cat/deep-{i}.png: has 16 bits, but no value above {v} of 65535' for i, v in enumerate((200, 4095))]
+    lines = [f'cat/deep-{i}.png: has 16 bits, but no value above {v} of 65535' for i, v in enumerate((200, 4095))]
     assert sorted(path.read_text().splitlines()) == lines
     caplog.clear()
     read_files([root / 'cat' / 'deep-0.png'] * 2)
@@ -227,6 +228,24 @@ def test_broken_links_to_pictures_count_as_unreadable(root, tmp_path, caplog):
     assert f'{text}they are skipped.' in caplog.text and sum(count(tmp_path, params(root))) == 20
 
 
+def test_pictures_without_permission_are_read_again_once_the_named_directory_is_deleted(root, tmp_path, monkeypatch):
+    read = images.read
+
+    def refuse(path):
+        if os.path.basename(path) == '3.png':
+            raise images.ImageError('cannot be read: Permission denied')
+        return read(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(images, 'read', refuse)
+        failed(image_folder.prepare, str(tmp_path / 'data'), params(root))
+    message = failed(image_folder.prepare, str(tmp_path / 'data'), params(root))
+    assert message.startswith('2 of 20 pictures are unreadable')
+    shutil.rmtree(message.partition('delete ')[2].partition(' to read them again')[0])
+    image_folder.prepare(str(tmp_path / 'data'), params(root))
+    assert sum(count(tmp_path / 'data', params(root))) == 20
+
+
 def test_unreadable_pictures_are_skipped_and_listed_and_errors_of_input(root, tmp_path, caplog, monkeypatch):
     save(root / 'cat' / 'cut.jpg', picture(size=(60, 60)))
     os.truncate(root / 'cat' / 'cut.jpg', 400)
@@ -238,18 +257,19 @@ def test_unreadable_pictures_are_skipped_and_listed_and_errors_of_input(root, tm
         error = failed(image_folder.prepare, str(tmp_path), params(root, 'max_bad_share=0.16'))
         (path,) = tmp_path.glob('image_folder-*/unreadable.txt')
         listed = f'4 of 24 pictures are unreadable, listed in {path}: '
-        assert error == f'{listed}repair or remove them, or raise max_bad_share=0.16'
+        again = f'after installing a package or changing permissions, delete {path.parent} to read them again'
+        assert error == f'{listed}repair or remove them, or raise max_bad_share=0.16; {again}'
         monkeypatch.setattr(records, 'write', None)  # It is not needed again.
     image_folder.prepare(str(tmp_path), params(root, 'max_bad_share=0.17'))
-    assert f'{listed}they are skipped.' in caplog.text and '2 classes; pictures in train: ' in caplog.text
+    assert f'{listed}they are skipped; {again}.' in caplog.text and '2 classes; pictures in train: ' in caplog.text
     assert '2 classes, with their examples in train: cat ' in caplog.text
     assert sum(count(tmp_path, params(root))) == 20
     lines = sorted(path.read_text().splitlines())
     names = ('cat/cut.jpg', 'cat/empty.png', 'dog/text.jpg', 'dog/tga.png')
-    assert [line.partition(':')[0] for line in lines] == [f'{root}/{name}' for name in names]
+    assert [line.partition(':')[0] for line in lines] == [*names]
     reasons = ('is not an image that can be read', 'is empty', 'is not an image of a kind', 'is not an image of a kind')
     assert all(reason in line for reason, line in zip(reasons, lines))
-    assert all(line in caplog.text for line in lines)
+    assert all(f'{root}/{line}' in caplog.text for line in lines)
     source = DataSource(image_folder, '', params(''), Specs(tf.TensorSpec([], tf.string), {}))
     found = {fields['input']: record for fields, record in open_files(source, str(root)).entries}
     assert [*found] == sorted(str(path) for path in root.glob('*/*'))

@@ -23,8 +23,11 @@ def make(tmp_path, rows, header='file,size,even,odd', *hparams):
         Image.new('L', (8, 6), 30 * i).save(tmp_path / 'list' / f'{i}.png')
     lines = [header, *(','.join(map(str, row)) for row in rows)]
     (tmp_path / 'list' / 'a.csv').write_text('\n'.join(lines) + '\n')
-    given = f'table_file={tmp_path}/list/a.csv', 'image_size=4', 'num_channels=1', 'eval_share=0', 'target=[even,odd]'
-    return Prepared(image_list, tmp_path / 'data', *given, *hparams)
+    return Prepared(image_list, tmp_path / 'data', *own(tmp_path), *hparams)
+
+
+def own(tmp_path):
+    return f'table_file={tmp_path}/list/a.csv', 'image_size=4', 'num_channels=1', 'eval_share=0', 'target=[even,odd]'
 
 
 ROWS = [(f'{i}.png', i * 10, int(i % 2 == 0), i % 2) for i in range(8)]
@@ -110,6 +113,18 @@ def test_the_column_of_paths_is_found_or_given(tmp_path):
     assert found.read('train')[1][0]['example_id'] == b'list/1.png'
     with pytest.raises(UsageError, match='table_file=PATH is required'):
         Prepared(image_list, tmp_path / 'data')
+
+
+def test_a_directory_that_was_given_before_is_not_that_of_other_tables(tmp_path):
+    given = make(tmp_path, ROWS, 'file,size,even,odd', f'image_dir={tmp_path}/list')
+    found = Prepared(image_list, tmp_path / 'data', *own(tmp_path))
+    assert [one.metadata['columns'][0]['directory'] for one in (given, found)] == [f'{tmp_path}/list', '']
+    (tmp_path / 'new').mkdir()
+    (tmp_path / 'new' / 'b.csv').write_text('file,size\n1.png,10\n')
+    Image.new('L', (8, 6), 255).save(tmp_path / 'new' / '1.png')
+    for one, value in ((given, 30 / 255), (found, 1)):
+        ((features,), _) = one.predict(tmp_path / 'new' / 'b.csv')
+        np.testing.assert_allclose(features['image'], np.full([4, 4, 1], value), rtol=1e-5)
 
 
 def test_labels_of_digits_are_learned_and_go_from_predictions_to_report_and_export(run, tmp_path):

@@ -60,6 +60,28 @@ def test_pictures_are_files_although_unreadable_ones_are_skipped(tmp_path):
         assert names(found.source, split, len(stored)) == [f'{tmp_path}/in/{name}' for name in stored]
 
 
+@pytest.mark.parametrize('is_older', [False, True])
+def test_pictures_of_a_moved_directory_are_files_although_unreadable_ones_are_skipped(tmp_path, is_older):
+    for name in ('cat', 'dog'):
+        (tmp_path / 'in' / name).mkdir(parents=True)
+        for i in range(20):
+            (tmp_path / 'in' / name / f'{i}.png').write_bytes(picture(value=i) if i % 5 else b'none')
+    hparams = 'max_bad_share=0.5', 'image_size=4'
+    Prepared(image_folder, tmp_path / 'data', f'image_dir={tmp_path}/in', *hparams)
+    (listed,) = tmp_path.glob('data/*/unreadable.txt')
+    assert sorted(line.partition(':')[0] for line in listed.read_text().splitlines()) == sorted(
+        f'{name}/{i}.png' for name in ('cat', 'dog') for i in (0, 5, 10, 15)
+    )
+    if is_older:  # It wrote absolute paths.
+        listed.write_text(''.join(f'{tmp_path}/in/{line}\n' for line in listed.read_text().splitlines()))
+    (tmp_path / 'in').rename(tmp_path / 'moved')
+    found = Prepared(image_folder, tmp_path / 'data', f'image_dir={tmp_path}/moved', *hparams)
+    assert len([*tmp_path.glob('data/image_folder-*')]) == 1  # Nothing was converted anew.
+    for split in ('train', 'eval'):
+        stored = [one['id'][1][0].decode() for one in decoded(found.source, split)]
+        assert [place['file'] for place in found.places(split)] == [f'{tmp_path}/moved/{name}' for name in stored]
+
+
 def test_pictures_of_a_table_are_named_by_it(tmp_path):
     for i in range(6):
         (tmp_path / f'{i}.png').write_bytes(picture(value=i))

@@ -800,6 +800,24 @@ def test_a_file_with_few_of_the_columns_is_no_split(tmp_path, prepared, caplog):
     )
 
 
+def test_a_split_to_predict_may_have_a_target_without_values(tmp_path, prepared, caplog):
+    for name, target in (('train', 'ab'), ('eval', 'ba'), ('test', ['', 'NA']), ('few', ['', 'a'])):
+        rows = [(i % 7, target[i % 2]) for i in range(40)]
+        write(tmp_path / 'own' / f'{name}.csv', 'x,y', rows if name != 'few' else rows[1::2])
+    found = prepared(tmp_path / 'own', 'target=y')
+    assert f'{tmp_path}/own/test.csv: no row has a target: the split can be predicted, but not evaluated.' in caplog.text
+    assert caplog.text.count('no row has a target') == 1
+    mean, std = np.mean([i % 7 for i in range(40)]), np.std([i % 7 for i in range(40)])
+    expected = [(i % 7 - mean) / std for i in range(40)]
+    np.testing.assert_allclose(found.read('test', PREDICT)['numeric'][:, 0], expected, rtol=1e-5)
+    assert found.places('test') == [{'file': f'{tmp_path}/own/test.csv', 'line': i + 2} for i in range(40)]
+    write(tmp_path / 'own' / 'few.csv', 'x,y', [(1, ''), (2, 'a')])
+    assert 'few.csv: line 2: column y: the target is missing' in failed(prepared, tmp_path / 'own', 'target=y')
+    (tmp_path / 'own' / 'few.csv').unlink()
+    write(tmp_path / 'own' / 'eval.csv', 'x,y', [(1, ''), (2, '')])
+    assert 'eval.csv: line 2: column y: the target is missing' in failed(prepared, tmp_path / 'own', 'target=y')
+
+
 def test_values_spelled_otherwise_than_in_training_raise_an_alarm(tmp_path, prepared, caplog):
     write(tmp_path / 'own' / 'train.csv', 'state,y', [(('Bayern', 'Hessen')[i % 2], i % 3 % 2) for i in range(40)])
     path = write(tmp_path / 'own' / 'eval.csv', 'state,y', [(('BY', 'HE', 'Hessen')[i % 3], i % 2) for i in range(12)])

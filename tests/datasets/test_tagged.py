@@ -49,6 +49,14 @@ def sentences(found, split='train'):
     ]
 
 
+def inputs(found, tmp_path, content):
+    """Returns {line: tokens} of the sentences of a file for --input."""
+    (tmp_path / 'in.txt').write_text(content)
+    rows = [*tagged.read_input(str(tmp_path / 'in.txt'), found.params)]
+    texts = [tf.train.Example.FromString(record).features.feature['tokens'].bytes_list.value for _, record in rows]
+    return {fields['line']: b' '.join(text).decode() for (fields, _), text in zip(rows, texts)}
+
+
 def warnings(caplog):
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
@@ -204,11 +212,23 @@ def test_bad_sentences_are_skipped_up_to_a_share(prepared):
     ids='sentences tagged spaces tokens'.split(),
 )
 def test_input_is_sentences_or_tokens_with_tags_or_without(prepared, tmp_path, content, expected):
-    found = prepared(BOTH, 'tag_column=2')
-    (tmp_path / 'in.txt').write_text(content)
-    rows = [*tagged.read_input(str(tmp_path / 'in.txt'), found.params)]
-    texts = [tf.train.Example.FromString(record).features.feature['tokens'].bytes_list.value for _, record in rows]
-    assert {fields['line']: b' '.join(text).decode() for (fields, _), text in zip(rows, texts)} == expected
+    assert inputs(prepared(BOTH, 'tag_column=2'), tmp_path, content) == expected
+
+
+@pytest.mark.parametrize(
+    'content, expected',
+    [
+        ('I sleep .\nMary sleeps too .\n', {1: 'I sleep .', 2: 'Mary sleeps too .'}),
+        ('I sleep .\n\nMary sleeps too .\n', {1: 'I sleep .', 3: 'Mary sleeps too .'}),
+        ('I sleep .\n', {1: 'I sleep .'}),
+        ('I PRP\nsleep VBP\n. .\n\n! .\n', {1: 'I sleep .', 5: '!'}),
+        ('! .\n. .\n\n. .\n', {1: '! .', 4: '.'}),
+    ],
+    ids='sentences apart one tokens marks'.split(),
+)
+def test_sentences_that_end_with_a_mark_that_is_a_tag_are_not_tokens(prepared, tmp_path, content, expected):
+    found = prepared('I PRP X\nsleep VBP X\n. . X\n\nyou PRP X\nsleep VBP X\n. . X\n\n', 'tag_column=2')
+    assert inputs(found, tmp_path, content) == expected
 
 
 def test_a_sentence_of_a_program_has_the_bytes_that_it_has_in_a_file(prepared, tmp_path):

@@ -116,6 +116,11 @@ def count_values(table: Table, names: Collection[str], settings: Settings, bad: 
     return found
 
 
+def has_values(table: Table, names: Collection[str], missing: Any) -> bool:
+    """Whether a row of a table has a value in one of these columns."""
+    return any(len(present(rows.cells(name), missing)) for rows in _sound_rows(table, BadRows(1)) for name in names)
+
+
 def trained_cells(table: Table, trained: SplitFile, split: str, names: Collection[str], missing: Any) -> Iterator[list[str]]:
     """Yields the present cells of columns in a split, in blocks."""
     for rows in _sound_rows(table, BadRows(1)):

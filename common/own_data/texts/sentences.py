@@ -122,13 +122,24 @@ class SentenceFile:
 
 
 def are_sentences(path: str, tags: set[str]) -> bool:
-    """Whether a file's lines are whole sentences, not tokens: without tabs, of several words, and not all with a tag last."""
-    lines = [line for _, line in _sample(path) if not line.startswith('#')]
+    """Whether a file's lines are whole sentences, not tokens: without tabs, of several words, and not all with a tag last.
+
+    Sentences may all end with a mark that is also a tag, such as a full stop: tokens have words among their tags, or as many
+    columns in all lines, with blank ones between.
+    """
+    numbered = _sample(path)
+    lines = [line for _, line in numbered if not line.startswith('#')]
     rows = [line.split() for line in lines]
     if all(len(row) == 1 for row in rows):
         tf.logging.warning('%s: each line is taken for a token, and a blank line for the end of a sentence.', path)
         return False
-    return not any('\t' in line for line in lines) and not all(len(row) > 1 and row[-1] in tags for row in rows)
+    if any('\t' in line for line in lines):
+        return False
+    if not all(len(row) > 1 and row[-1] in tags for row in rows):
+        return True
+    has_blank = numbered[-1][0] - numbered[0][0] >= len(numbered)
+    is_regular = has_blank and len({*map(len, rows)}) == 1
+    return not is_regular and not any(character.isalnum() for row in rows for character in row[-1])
 
 
 def _lines(path):
