@@ -151,6 +151,24 @@ def test_a_broken_version_is_loaded_again_only_when_its_files_have_changed_and_l
         assert (len(loads), model.step) == (4, 3) and loads[3] not in closed
 
 
+def test_a_version_whose_files_change_after_it_was_loaded_is_loaded_again_once(tmp_path, monkeypatch):
+    save_function(tmp_path / '2', lambda x: 2 * x, x=[None])
+    loads, load = [], tf.saved_model.loader.load
+    monkeypatch.setattr(tf.saved_model.loader, 'load', lambda *given: [loads.append(given), load(*given)][1])
+    with served(tmp_path) as (model, client):
+        save_function(tmp_path / '3', lambda x: 3 * x, x=[None])
+        for _ in range(2):
+            model.reload()
+        assert (len(loads), model.step, client.get('/form').json()['fields']) == (2, 3, [])
+        form = form_of('m', Inputs({'x': tf.TensorSpec([None], tf.float32)}), {})
+        os.makedirs(tmp_path / '3' / 'assets.extra')  # The last that `cp -r` copies.
+        (tmp_path / '3' / 'assets.extra' / 'form.json').write_text(json.dumps(form))
+        for _ in range(2):
+            model.reload()
+        assert (len(loads), [field['name'] for field in client.get('/form').json()['fields']]) == (3, ['x'])
+        assert ask(client, tmp_path.name, {'instances': [1.0]}) == {'predictions': [3.0]}
+
+
 @pytest.mark.parametrize(
     'version',
     [
