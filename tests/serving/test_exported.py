@@ -68,11 +68,11 @@ def save(path, factor):
         tf2.saved_model.save(module, str(path), signatures)
 
 
-def save_function(path, function, signature='serving_default', **shapes):
-    """Exports a function of float32 inputs."""
+def save_function(path, function, signature='serving_default', dtype=tf2.float32, **shapes):
+    """Exports a function of inputs of one type."""
     with tf2.init_scope():
         module = tf2.Module()
-        specs = [tf2.TensorSpec(shape, tf2.float32, name) for name, shape in shapes.items()]
+        specs = [tf2.TensorSpec(shape, dtype, name) for name, shape in shapes.items()]
         module.function = tf2.function(lambda *inputs: {'y': function(*inputs)}, input_signature=specs)
         tf2.saved_model.save(module, str(path), {signature: module.function})
 
@@ -104,6 +104,30 @@ def test_an_export_of_any_program_is_served_without_a_form(tmp_path, caplog):
         form = client.get('/form').json()
         assert (form['fields'], form['unit']) == ([], 'version')
         assert client.get('/v1/models/digits/versions/7').status_code == 200
+
+
+@pytest.mark.parametrize(
+    'shape, texts', [([None, 1], [['a'], ['é']]), ([None, 2], [['a', ''], ['b', 'é']]), (None, ['a', 'é'])]
+)
+def test_texts_of_any_rank_are_taken(tmp_path, shape, texts):
+    save_function(tmp_path / 'm', lambda x: tf2.strings.join([x, '!']), dtype=tf2.string, x=shape)
+    expected = np.char.add(texts, '!').tolist()
+    with served(tmp_path / 'm') as (_, client):
+        assert ask(client, 'm', {'instances': texts}) == {'predictions': expected}
+        assert ask(client, 'm', {'inputs': {'x': texts}}) == {'outputs': expected}
+        encoded = {'b64': base64.b64encode(b'b').decode()}
+        assert ask(client, 'm', {'instances': np.full_like(texts, encoded, object).tolist()}) == {
+            'predictions': np.full_like(texts, 'b!', object).tolist()
+        }
+        wrong = np.full_like(texts, None, object).tolist()
+        assert ask(client, 'm', {'instances': wrong}, 400) == 'the input x must be text or bytes, not None'
+
+
+def test_numbers_of_unknown_rank_are_taken(tmp_path):
+    save_function(tmp_path / 'm', lambda x: 2 * x, x=None)
+    with served(tmp_path / 'm') as (_, client):
+        assert ask(client, 'm', {'instances': [1, 2]}) == {'predictions': [2.0, 4.0]}
+        assert ask(client, 'm', {'inputs': {'x': [[1, 2]]}}) == {'outputs': [[2.0, 4.0]]}
 
 
 def test_the_highest_version_is_followed_and_stays_if_a_later_one_is_broken_or_all_are_deleted(tmp_path):
