@@ -1,5 +1,6 @@
 """JSON and numbers in text as users write them, read strictly. Does not import TensorFlow."""
 
+import collections
 from collections.abc import Sequence
 import json
 from typing import Any
@@ -36,6 +37,6 @@ def unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Returns the pairs of an object as a dict; raises Misread if a key is given twice. For json.loads."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise Misread(f'{show(next(key for key in keys if keys.count(key) > 1))} is given twice')
+        counts = collections.Counter(key for key, _ in pairs)
+        raise Misread(f'{show(next(key for key, count in counts.items() if count > 1))} is given twice')
     return found

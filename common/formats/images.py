@@ -48,20 +48,18 @@ def read(path: str) -> bytes:
         raise ImageError(f'cannot be read: {error.message}') from None
 
 
-def decode(content: bytes, formats: tuple[str, ...] | None = None) -> Image.Image:
+def decode(content: bytes) -> Image.Image:
     """Decodes an image completely, by its content, whatever its name; of an animation or of several pages, the first.
 
-    Args:
-      content: of an image file.
-      formats: Pillow's names of the accepted formats; by default all. Those that this Pillow lacks do not count.
+    Only those of FORMATS: for an EPS file, for example, Pillow would run the PostScript program that it is.
 
     Raises:
-      ImageError: it has another format, is corrupt or truncated, or so large that it may be a decompression bomb; the message
-        names the format, where it is known.
+      ImageError: it has another format, or one that this Pillow lacks, is corrupt or truncated, or so large that it may be a
+        decompression bomb; the message names the format, where it is known.
     """
     _register(content)
     try:
-        image = Image.open(io.BytesIO(content), formats=formats and [name for name in formats if name in Image.OPEN])
+        image = Image.open(io.BytesIO(content), formats=[name for name in FORMATS if name in Image.OPEN])
         image.load()
     except UnidentifiedImageError:
         raise ImageError(describe_kind(content) or 'is not an image of a kind that Pillow reads') from None

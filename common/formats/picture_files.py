@@ -91,7 +91,7 @@ def read_picture(path: str, on_dark: Callable[[str], None]) -> dict[str, Any]:
     kept file: rotating it here would turn a JPEG file into a PNG file of five times the size.
     """
     content = images.read(path)
-    picture = images.decode(content, images.FORMATS)
+    picture = images.decode(content)
     orientation = images.orientation(picture)
     maximum = images.max_of_dark(picture)
     if maximum is not None:
@@ -104,7 +104,7 @@ def read_picture(path: str, on_dark: Callable[[str], None]) -> dict[str, Any]:
 
 def to_kept_file(content: bytes) -> bytes:
     """Returns a picture file as `read_picture` keeps it, not turned; raises ImageError."""
-    picture = images.decode(content, images.FORMATS)
+    picture = images.decode(content)
     return content if _is_kept(content, picture) else images.to_png(images.normalize(picture))
 
 

@@ -138,6 +138,11 @@ class Predictor:
         with self._lock:
             return self._checkpoint_path
 
+    @property
+    def newest_path(self) -> str:
+        """The path of the checkpoint that predicts from now on, without waiting: earlier predictions were of no newer one."""
+        return self._checkpoint_path
+
     def _check_batch(self, inputs):
         """Returns the arrays of `predict`, with a batch dimension, and whether it was added."""
         if not isinstance(inputs, Mapping) and len(self._specs) == 1:
@@ -189,8 +194,9 @@ class Predictor:
             path, is_new = (checkpoint_path, True) if checkpoint_path else self._newest()
             if is_new:
                 loaded = _stamped(path)
-                self._network, self._predict, self._predict_one = self._load(path)
-                self._checkpoint_path, self._loaded = path, loaded
+                network, predict, predict_one = self._load(path)
+                self._checkpoint_path, self._loaded = path, loaded  # Before the weights: see `newest_path`.
+                self._network, self._predict, self._predict_one = network, predict, predict_one
         return path
 
     def _load(self, path):

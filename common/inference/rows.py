@@ -147,7 +147,8 @@ def _is_single(value, spec):
         is_array = isinstance(value, np.ndarray)
         return not isinstance(value, (list, tuple)) and not (is_array and (value.dtype == object or value.ndim > 3))
     try:
-        return isinstance(value, (str, bytes, os.PathLike)) or np.ndim(value) == spec.shape.rank - 1
+        is_text, rank = isinstance(value, (str, bytes, os.PathLike)), spec.shape.rank
+        return is_text or rank is not None and np.ndim(value) == rank - 1
     except ValueError:  # A column with lists of different lengths.
         return False
 
@@ -188,6 +189,8 @@ def _convert(name, values, spec, read):
         raise ValueError(f'the input {name} has masked values: fill them, or leave their examples out')
     if spec.name == PICTURE:
         return _objects([_content(name, number, value, read) for number, value in enumerate(values)])
+    if spec.dtype == tf.string and spec.shape.rank != 1:
+        return cast(name, spec, values)
     if spec.dtype == tf.string:
         items = map(joined, values) if spec.name == TOKENS else _items(values)
         texts = [_text(name, value) for value in items]

@@ -235,8 +235,8 @@ class _Predictions:
         run = functools.partial(asyncio.get_running_loop().run_in_executor, threads)
         request, batch = await run(_read, verb, model, body)
         found = await asyncio.wrap_future(model.submit(request.signature, batch))
-        if step is not None and not await run(model.has_step, step):
-            raise _Refused(404, f'version {step} has just been replaced by version {model.step}')
+        if step is not None and not model.has_step(step):
+            raise _Refused(404, f'version {step} has just been replaced by another')
         return await run(verb.write, model, request, batch, found)
 
 

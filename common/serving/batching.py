@@ -51,7 +51,10 @@ def merge(batches: Sequence[Arrays]) -> Arrays:
 
 
 def split(found: Arrays, sizes: Sequence[int]) -> list[Arrays]:
-    """Returns the predictions of each batch of a merged one."""
+    """Returns the predictions of each batch of a merged one; raises ValueError if some have no value per example."""
+    for name, array in found.items():
+        if np.shape(array)[:1] != (sum(sizes),):
+            raise ValueError(f'the prediction {name} has the shape {np.shape(array)}, no value per example')
     ends = [0, *itertools.accumulate(sizes)]
     return [{name: array[start:end] for name, array in found.items()} for start, end in itertools.pairwise(ends)]
 
@@ -95,7 +98,7 @@ class Batcher:
                 self._settle([job for job in taken if job.future.set_running_or_notify_cancel()])
 
     def _settle(self, jobs):
-        """Sets the predictions of jobs, or their error: if a batch of several fails, each is predicted alone."""
+        """Sets the predictions of jobs, or their error: if a batch of several fails or cannot be split, each runs alone."""
         if not jobs:
             return
         sizes = [size_of(job.batch) for job in jobs]

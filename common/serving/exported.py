@@ -26,9 +26,12 @@ FORM = 'form.json'  # In assets.extra.
 
 
 class _Loaded(NamedTuple):
-    """A SavedModel in memory: signatures {name: Signature}, and a function of the arrays of each one's inputs."""
+    """A SavedModel in memory: signatures {name: Signature}, and a function of the arrays of each one's inputs.
 
-    path: str
+    Its files are {path: stamp}, as they were before it was loaded.
+    """
+
+    files: dict[str, Any]
     version: int
     signatures: dict[str, Signature]
     calls: dict[str, Call]
@@ -55,7 +58,8 @@ class ExportedModel:
     def __init__(self, path: str, on_batch: Callable[[int], Any]):
         self._path, self._on_batch, self._problem = path, on_batch, ''
         self._refused: Any = None  # The files of a version that could not be loaded.
-        self._loaded = _load(_find(path))
+        found = _find(path)
+        self._loaded = _load(found, _files(found))
         self.name = self._loaded.form['model']
         self._batchers = _batchers(self._loaded, on_batch)
         self._submitting = threading.Lock()  # So that no Batcher closes before it gets a request.
@@ -98,14 +102,15 @@ class ExportedModel:
     def reload(self) -> None:
         """Loads the highest version, if it is another; predictions go on meanwhile. A warning says if it cannot be loaded.
 
-        One that cannot is tried again when its files have changed, as those of a version that is being copied do.
+        It is loaded again, or tried again, when its files have changed, as those of a version that is being copied do.
         """
         files = None
         try:
             path = _find(self._path)
-            if path == self._loaded.path or (files := _files(path)) == self._refused:
+            files = _files(path)
+            if files in (self._loaded.files, self._refused):
                 return
-            loaded = _load(path)
+            loaded = _load(path, files)
             _warm_up(loaded)
         except RunError as error:
             if str(error) != self._problem:
@@ -154,7 +159,7 @@ def _files(path):
         raise RunError(f'{path}: {first_line(error)}') from None
 
 
-def _load(path):
+def _load(path, files):
     with tf.Graph().as_default() as graph, contextlib.ExitStack() as failing:
         session = tf.Session(graph=graph, config=tf.ConfigProto(allow_soft_placement=True))
         failing.callback(session.close)
@@ -178,7 +183,7 @@ def _load(path):
         failing.pop_all()
     version = os.path.basename(os.path.normpath(path))
     number = int(version) if re.fullmatch(r'[0-9]{1,18}', version) else 0
-    return _Loaded(path, number, signatures, calls, form or _form(path, signatures))
+    return _Loaded(files, number, signatures, calls, form or _form(path, signatures))
 
 
 def _batchers(loaded, on_batch):

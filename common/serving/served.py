@@ -139,8 +139,8 @@ class ServedModel:
         return (self._example_batcher if signature == _EXAMPLES else self._batcher).submit(batch)
 
     def has_step(self, step: int) -> bool:
-        """Whether a checkpoint is loaded, and no other is being loaded."""
-        return step_of(self._predictor.checkpoint_path) == step
+        """Whether a checkpoint is loaded still, so that no prediction so far was of a newer one; does not wait for a reload."""
+        return step_of(self._predictor.newest_path) == step
 
     def reload(self) -> None:
         """Loads the newest checkpoint; predictions go on meanwhile. A warning says if it cannot be loaded."""

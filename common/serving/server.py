@@ -32,6 +32,8 @@ def listen(host: str, port: int) -> socket.socket:
         return listener
     except socket.gaierror as error:
         raise UsageError(f'--host={host}: {error.strerror}') from None
+    except UnicodeError:  # Of the encoding of a name, before it is looked up.
+        raise UsageError(f'--host={host}: the parts of a name between dots have 1 to 63 characters') from None
     except OSError as error:
         cures = {
             errno.EADDRINUSE: 'is taken by another process: give another, or 0 for any free one',

@@ -251,6 +251,22 @@ def test_threads_predict_with_the_weights_of_one_checkpoint_while_another_is_loa
     assert not any(answers) and kinds == {(1.0,) * 20, (2.0,) * 20}
 
 
+def test_the_newest_path_is_known_during_a_reload_and_changes_before_the_weights(trained, tmp_path, monkeypatch):
+    seen = []
+
+    class Watched(Predictor):
+        def __setattr__(self, name, value):
+            if name in ('_predict', '_predict_one'):
+                seen.append(self.newest_path[-1])
+            super().__setattr__(name, value)
+
+    predictor = Watched(trained, SPECS, f'{tmp_path}/model.ckpt-2')
+    load = predictor._load
+    monkeypatch.setattr(predictor, '_load', lambda path: [seen.append(predictor.newest_path[-1]), load(path)][1])
+    predictor.reload(f'{tmp_path}/model.ckpt-4')
+    assert seen == ['2', '2', '2', '4', '4']
+
+
 def test_a_predictor_of_the_best_checkpoint_loads_another_best_one_when_there_is_one(trained, tmp_path):
     def keep(step, loss):
         result = {'global_step': step, 'eval': {'loss': loss}}

@@ -86,7 +86,7 @@ def refuse(x):
             '/v1/models/m/versions/7:predict',
             BODY,
             404,
-            'version 7 has just been replaced by version 7',
+            'version 7 has just been replaced by another',
         ),
         (model(lambda x: {'y': x, 'n': x[0]}), PATH, BODY, 400, 'the prediction n has the shape (), no value per example'),
         (model(lambda x: {'y': x, 'n': x[0]}), PATH, {'inputs': [1]}, 200, {'outputs': {'y': [1.0], 'n': 1.0}}),

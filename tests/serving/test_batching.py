@@ -68,6 +68,32 @@ def test_what_waits_is_one_batch_and_a_request_that_fails_fails_alone():
     assert gate.sizes == sizes == [1, 3, 1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    'predict, expected',
+    [
+        (lambda x: np.stack([x, 10 * x], 1).ravel(), [[1, 10], [2, 20], [3, 30]]),  # As tf.reshape(logits, [-1]).
+        (np.sum, [1, 2, 3]),
+        (lambda x: x[:1], [[1], [2], [3]]),
+    ],
+)
+def test_requests_whose_predictions_cannot_be_split_are_predicted_alone(predict, expected):
+    has_begun, may_go_on, sizes = threading.Event(), threading.Event(), []
+
+    def wait(size):
+        sizes.append(size)
+        has_begun.set()
+        assert may_go_on.wait(100)
+
+    batcher = Batcher(lambda batch: {'y': predict(batch['x'])}, 8, wait)
+    futures = [batcher.submit({'x': np.array([1.0])})]
+    assert has_begun.wait(100)
+    futures += [batcher.submit({'x': np.array([value])}) for value in (2.0, 3.0)]
+    may_go_on.set()
+    assert [future.result(100)['y'].tolist() for future in futures] == expected
+    batcher.close()
+    assert sizes == [1, 2, 1, 1]
+
+
 def test_closing_waits_for_what_was_submitted():
     gate = Gate()
     batcher = Batcher(gate, 1)

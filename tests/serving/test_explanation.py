@@ -21,6 +21,7 @@ TABLE = {
 }
 ROW = {'age': [50], 'city': ['Oslo'], 'note': ['x'], 'vector': [[1, 2]]}
 TEXT, PICTURE = ({'fields': [{'name': 'x', 'type': kind}]} for kind in ('text', 'picture'))
+EPS = b'%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n0 setgray\n'
 
 
 def request(columns):
@@ -84,6 +85,7 @@ def test_a_picture_is_tinted_where_a_patch_matters():
         ({'x': ['a']}, {'fields': []}, 'and of a model with a form'),
         ({'x': [' ']}, TEXT, 'the text has no words'),
         ({'x': [b'abc']}, PICTURE, 'the input x: picture 0 is not an image'),
+        ({'x': [EPS]}, PICTURE, 'the input x: picture 0 is a PostScript file'),
         ({'x': [None]}, TEXT, 'the text has no words'),
         ({'x': [[1, 2]]}, {'task': 'forecast', 'fields': []}, 'and this model forecasts series'),
     ],

@@ -68,11 +68,11 @@ def save(path, factor):
         tf2.saved_model.save(module, str(path), signatures)
 
 
-def save_function(path, function, signature='serving_default', **shapes):
-    """Exports a function of float32 inputs."""
+def save_function(path, function, signature='serving_default', dtype=tf2.float32, **shapes):
+    """Exports a function of inputs of one type."""
     with tf2.init_scope():
         module = tf2.Module()
-        specs = [tf2.TensorSpec(shape, tf2.float32, name) for name, shape in shapes.items()]
+        specs = [tf2.TensorSpec(shape, dtype, name) for name, shape in shapes.items()]
         module.function = tf2.function(lambda *inputs: {'y': function(*inputs)}, input_signature=specs)
         tf2.saved_model.save(module, str(path), {signature: module.function})
 
@@ -104,6 +104,30 @@ def test_an_export_of_any_program_is_served_without_a_form(tmp_path, caplog):
         form = client.get('/form').json()
         assert (form['fields'], form['unit']) == ([], 'version')
         assert client.get('/v1/models/digits/versions/7').status_code == 200
+
+
+@pytest.mark.parametrize(
+    'shape, texts', [([None, 1], [['a'], ['é']]), ([None, 2], [['a', ''], ['b', 'é']]), (None, ['a', 'é'])]
+)
+def test_texts_of_any_rank_are_taken(tmp_path, shape, texts):
+    save_function(tmp_path / 'm', lambda x: tf2.strings.join([x, '!']), dtype=tf2.string, x=shape)
+    expected = np.char.add(texts, '!').tolist()
+    with served(tmp_path / 'm') as (_, client):
+        assert ask(client, 'm', {'instances': texts}) == {'predictions': expected}
+        assert ask(client, 'm', {'inputs': {'x': texts}}) == {'outputs': expected}
+        encoded = {'b64': base64.b64encode(b'b').decode()}
+        assert ask(client, 'm', {'instances': np.full_like(texts, encoded, object).tolist()}) == {
+            'predictions': np.full_like(texts, 'b!', object).tolist()
+        }
+        wrong = np.full_like(texts, None, object).tolist()
+        assert ask(client, 'm', {'instances': wrong}, 400) == 'the input x must be text or bytes, not None'
+
+
+def test_numbers_of_unknown_rank_are_taken(tmp_path):
+    save_function(tmp_path / 'm', lambda x: 2 * x, x=None)
+    with served(tmp_path / 'm') as (_, client):
+        assert ask(client, 'm', {'instances': [1, 2]}) == {'predictions': [2.0, 4.0]}
+        assert ask(client, 'm', {'inputs': {'x': [[1, 2]]}}) == {'outputs': [[2.0, 4.0]]}
 
 
 def test_the_highest_version_is_followed_and_stays_if_a_later_one_is_broken_or_all_are_deleted(tmp_path):
@@ -149,6 +173,24 @@ def test_a_broken_version_is_loaded_again_only_when_its_files_have_changed_and_l
         variables.write_bytes(content)
         model.reload()
         assert (len(loads), model.step) == (4, 3) and loads[3] not in closed
+
+
+def test_a_version_whose_files_change_after_it_was_loaded_is_loaded_again_once(tmp_path, monkeypatch):
+    save_function(tmp_path / '2', lambda x: 2 * x, x=[None])
+    loads, load = [], tf.saved_model.loader.load
+    monkeypatch.setattr(tf.saved_model.loader, 'load', lambda *given: [loads.append(given), load(*given)][1])
+    with served(tmp_path) as (model, client):
+        save_function(tmp_path / '3', lambda x: 3 * x, x=[None])
+        for _ in range(2):
+            model.reload()
+        assert (len(loads), model.step, client.get('/form').json()['fields']) == (2, 3, [])
+        form = form_of('m', Inputs({'x': tf.TensorSpec([None], tf.float32)}), {})
+        os.makedirs(tmp_path / '3' / 'assets.extra')  # The last that `cp -r` copies.
+        (tmp_path / '3' / 'assets.extra' / 'form.json').write_text(json.dumps(form))
+        for _ in range(2):
+            model.reload()
+        assert (len(loads), [field['name'] for field in client.get('/form').json()['fields']]) == (3, ['x'])
+        assert ask(client, tmp_path.name, {'instances': [1.0]}) == {'predictions': [3.0]}
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.inference.raw_predictor import example_predictor, make_predictor
 from estimator_trainer.common.serving.app import make_app
 from estimator_trainer.common.serving.metrics import Metrics
@@ -27,14 +28,16 @@ ROWS = [{'age': age, 'city': city} for age in (20, None, 61.5) for city in ('Rom
 
 @contextlib.contextmanager
 def served(output_dir, data_dir=None):
-    """Yields a run, and a client of its model."""
+    """Yields a run, and a client of its model, client.model."""
     run = api.load(str(output_dir), data_dir=data_dir)
     with run._opened({'schedule': 'export', 'checkpoint': None}) as experiment:
         estimator, source = experiment.estimator, experiment.source
         predictor = make_predictor(estimator, source, estimator.latest_checkpoint())
         make_examples = functools.partial(example_predictor, estimator, source)
         model = ServedModel('m', source, predictor, lambda size: None, make_examples)
-        yield run, TestClient(make_app(model, Metrics()))
+        client = TestClient(make_app(model, Metrics()))
+        client.model = model
+        yield run, client
         model.close()
 
 
@@ -119,6 +122,25 @@ def test_a_run_that_starts_over_with_other_values_is_not_taken_for_the_one_that_
         answer.status_code == 500
         and '/run: a run with other hyper-parameters or data has begun there' in answer.json()['error']
     )
+
+
+def test_a_request_for_a_step_is_answered_while_another_is_loaded_and_refused_afterwards(table_run, tmp_path, monkeypatch):
+    shutil.copytree(table_run, tmp_path / 'run')
+    codes, load = [], Predictor._load
+
+    def post(step):
+        codes.append(client.post(f'/v1/models/m/versions/{step}:predict', json={'instances': ROWS}).status_code)
+
+    with served(tmp_path / 'run') as (_, client):
+        for path in (tmp_path / 'run').glob('model.ckpt-5.*'):
+            shutil.copy(path, str(path).replace('ckpt-5', 'ckpt-9'))
+        tf.train.update_checkpoint_state(str(tmp_path / 'run'), 'model.ckpt-9')
+        monkeypatch.setattr(Predictor, '_load', lambda *given: [post(5), load(*given)][1])
+        client.model.reload()
+        assert codes == [200]
+        post(5)
+        post(9)
+    assert codes == [200, 404, 200]
 
 
 def test_serialized_examples_are_those_of_the_training_files(table_run):

@@ -123,6 +123,8 @@ def test_addresses_that_a_server_cannot_have_are_named():
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert refused(server.listen, '127.0.0.1', port).startswith(f'--port={port}: is taken by another process: give another')
     assert refused(server.listen, 'no.such.host.invalid', 0).startswith('--host=no.such.host.invalid: ')
+    for host in ('a..b', '.x', 64 * 'a'):
+        assert refused(server.listen, host, 0) == f'--host={host}: the parts of a name between dots have 1 to 63 characters'
     assert refused(server.listen, '192.0.2.1', 0).endswith('it must be an address of this machine')
 
 
