@@ -52,7 +52,10 @@ def test_training_that_ends_early_or_does_nothing_says_why(tmp_path, caplog):
     assert 'The training input is empty: nothing was trained.' in caplog.messages
     caplog.clear()
     make(tmp_path).train(data(), max_steps=5)
+    make(tmp_path).train(data(repeats=2))  # Until its input ends, as is meant.
     assert [record for record in caplog.records if 'traps' in record.pathname] == []
+    make(tmp_path).train(data(rows=0))
+    assert caplog.messages[-1] == 'The training input is empty: nothing was trained.'
 
 
 def test_an_empty_evaluation_and_predictions_without_weights_are_errors(tmp_path):
