@@ -58,6 +58,27 @@ def test_a_killed_and_a_stopped_training_end_like_an_undisturbed_one(run_program
     assert states == {'18', '20', 'lock'}  # Those of the checkpoints.
 
 
+def test_a_training_with_a_saver_hook_of_its_own_ends_like_an_undisturbed_one(run_program, tmp_path):
+    codes, err = run_program(tmp_path, 'whole 20 own-none', 'cut 20 own-SIGKILL', 'cut 20 own-none')
+    assert codes == [0, -9, 0] and 'begins anew' not in err, err
+    assert values(tmp_path / 'cut') == values(tmp_path / 'whole')
+    states = {name.partition('.')[0] for name in os.listdir(tmp_path / 'cut' / 'exact_state')}
+    assert states == {f'{step}' for step in checkpoints.steps(str(tmp_path / 'cut'))} | {'lock'}
+
+
+def test_the_newest_whole_checkpoint_has_the_name_of_the_corrupt_one_or_the_usual_one(tmp_path):
+    with tf.Graph().as_default(), tf.Session() as session:
+        variable = tf.get_variable('x', [], initializer=tf.zeros_initializer())
+        session.run(variable.initializer)
+        saver = tf.train.Saver()
+        for name, step in (('model.ckpt', 1), ('own.ckpt', 2), ('weights', 3), ('own.ckpt', 4)):
+            saver.save(session, str(tmp_path / name), step)
+    for step, left in ((4, 'own.ckpt-2'), (2, 'model.ckpt-1')):
+        (tmp_path / f'own.ckpt-{step}.data-00000-of-00001').write_bytes(b'')
+        checkpoints.use_newest_whole(str(tmp_path))
+        assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / left)
+
+
 def test_a_training_goes_on_from_a_checkpoint_that_the_program_names_itself(run_program, tmp_path):
     codes, err = run_program(tmp_path, 'whole 10 renamed')
     assert codes == [0] and 'begins anew' not in err, err

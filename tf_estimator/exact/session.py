@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import os
 import signal
 import threading
 
@@ -164,4 +165,6 @@ class _Saver:
 
 def _get_saver(get_saver, self):
     saver, hook = get_saver(self), getattr(tf.get_default_graph(), '_exact_hook', None)
-    return saver if hook is None or self._checkpoint_dir != hook.directory else hook.saver_of(self, saver)
+    if hook is None or os.path.realpath(self._checkpoint_dir) != os.path.realpath(hook.directory):
+        return saver
+    return hook.saver_of(self, saver)
