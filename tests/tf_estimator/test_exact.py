@@ -52,7 +52,8 @@ def test_a_killed_and_a_stopped_training_end_like_an_undisturbed_one(run_program
     codes, err = run_program(tmp_path, 'whole 20 none', 'cut 20 SIGKILL', 'cut 20 SIGTERM', 'cut 20 none')
     assert codes == [0, -9, 143, 0], err
     assert 'SIGTERM: the training ends, and step 13 is saved.' in err
-    assert 'resume exactly' not in err and 'begins anew' not in err
+    named = 'This does not resume exactly: the hooks Fault, if they have a state or change variables. All else does.'
+    assert err.count(named) == err.count('resume exactly') == 4 and 'begins anew' not in err
     assert values(tmp_path / 'cut') == values(tmp_path / 'whole')
     states = {name.partition('.')[0] for name in os.listdir(tmp_path / 'cut' / 'exact_state')}
     assert states == {'18', '20', 'lock'}  # Those of the checkpoints.
@@ -128,7 +129,7 @@ def test_what_is_corrupt_locked_not_finite_or_without_state_is_said_and_costs_no
         codes, err = run_program(tmp_path, 'a 30 none', 'g 20 generator')
     assert codes == [1, 0]
     assert f'{tmp_path}/a: process 7 on here is training in it.' in err
-    assert 'This does not resume exactly: Dataset.from_generator, whose state cannot be saved: the input begins anew.' in err
+    assert 'This does not resume exactly: Dataset.from_generator, whose state cannot be saved: the input begins anew; ' in err
 
 
 @pytest.fixture(scope='module')
@@ -304,6 +305,21 @@ def test_what_stays_inexact_is_named(mended):
             keys.begin(graph)
             make()
             assert inexact.reasons(graph) == ([expected] if expected else [])
+
+
+def test_hooks_of_the_program_and_early_stopping_are_named(tmp_path):
+    class Rate(tf.train.SessionRunHook):
+        pass
+
+    stop = tf.estimator.experimental.make_early_stopping_hook(
+        tf.estimator.Estimator(exact_program.model_fn, str(tmp_path)), bool
+    )
+    hooks = [tf.train.StepCounterHook(), Rate(), Rate(), exact_program.Fault('none')]
+    named = 'the hooks Fault, Rate, if they have a state or change variables'
+    assert inexact.reasons_of_hooks([]) == inexact.reasons_of_hooks(hooks[:1]) == []
+    assert inexact.reasons_of_hooks(hooks) == [named]
+    timer = 'early stopping, which asks at other steps, as its timer begins anew'
+    assert inexact.reasons_of_hooks([*hooks, stop]) == [named, timer]
 
 
 def in_loop():
