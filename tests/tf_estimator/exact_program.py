@@ -3,7 +3,8 @@
     python exact_program.py
 
 runs, for each line of stdin, such as `cut 30 SIGKILL`, the program up to a step in a directory, with a fault at step 13, 14
-for `nan`, or the last for `renamed`, appends its log to DIRECTORY.log, and prints its exit code.
+for `nan`, or the last for `renamed`, with a CheckpointSaverHook of its own for `own-SIGKILL`, appends its log to DIRECTORY.log,
+and prints its exit code.
 """
 
 import os
@@ -62,8 +63,10 @@ def run(directory, last, fault):
     config = tf.estimator.RunConfig(
         directory, None if fault == 'renamed' else 1, save_checkpoints_steps=5, keep_checkpoint_max=2
     )
+    own, _, fault = fault.rpartition('-')
+    hooks = [tf.train.CheckpointSaverHook(f'{directory}/', save_steps=5, checkpoint_basename='own.ckpt')] if own else []
     estimator = tf.estimator.Estimator(model_fn, config=config, params={'fault': fault})
-    estimator.train(generated if fault == 'generator' else input_fn, max_steps=int(last))
+    estimator.train(generated if fault == 'generator' else input_fn, hooks, max_steps=int(last))
     if fault == 'renamed':
         rename(directory, last)
         estimator.train(input_fn, max_steps=int(last) + 5)

@@ -3,6 +3,8 @@
 import os
 
 import tf_estimator  # noqa: F401 - before TensorFlow
+from tf_estimator import json_files
+from tf_estimator.traps import best
 
 import numpy as np
 import pytest
@@ -57,6 +59,20 @@ def test_a_best_exporter_without_notes_of_its_exports_reads_event_files_of_compl
         file.write(b'\x09')
     pattern = 'eval_dev/*.tfevents.*'
     assert [bool(path) for path in run(tmp_path, best_exporter(event_file_pattern=pattern), 4, 1)] == [False, True]
+
+
+def test_a_result_has_the_metrics_that_are_numbers(tmp_path):
+    arrays = {'texts': np.array([b'a', b'b'], object), 'words': np.array(['a']), 'complex': np.complex64([1j])}
+    numbers = {
+        'loss': np.float32(0.5),
+        'rate': tf.bfloat16.as_numpy_dtype(2.0),
+        'counts': np.uint8([[1, 2]]),
+        'is_best': np.bool_(True),
+        'step': 3,
+    }
+    best.write_result(str(tmp_path / 'result.json'), {**numbers, **arrays, 'bytes': b'summary'})
+    found = json_files.read(str(tmp_path / 'result.json'))
+    assert found == {'loss': 0.5, 'rate': 2.0, 'counts': [[1, 2]], 'is_best': True, 'step': 3}
 
 
 def test_a_best_exporter_exports_what_is_best_of_nothing(tmp_path):

@@ -52,10 +52,32 @@ def test_a_killed_and_a_stopped_training_end_like_an_undisturbed_one(run_program
     codes, err = run_program(tmp_path, 'whole 20 none', 'cut 20 SIGKILL', 'cut 20 SIGTERM', 'cut 20 none')
     assert codes == [0, -9, 143, 0], err
     assert 'SIGTERM: the training ends, and step 13 is saved.' in err
-    assert 'resume exactly' not in err and 'begins anew' not in err
+    named = 'This does not resume exactly: the hooks Fault, if they have a state or change variables. All else does.'
+    assert err.count(named) == err.count('resume exactly') == 4 and 'begins anew' not in err
     assert values(tmp_path / 'cut') == values(tmp_path / 'whole')
     states = {name.partition('.')[0] for name in os.listdir(tmp_path / 'cut' / 'exact_state')}
     assert states == {'18', '20', 'lock'}  # Those of the checkpoints.
+
+
+def test_a_training_with_a_saver_hook_of_its_own_ends_like_an_undisturbed_one(run_program, tmp_path):
+    codes, err = run_program(tmp_path, 'whole 20 own-none', 'cut 20 own-SIGKILL', 'cut 20 own-none')
+    assert codes == [0, -9, 0] and 'begins anew' not in err, err
+    assert values(tmp_path / 'cut') == values(tmp_path / 'whole')
+    states = {name.partition('.')[0] for name in os.listdir(tmp_path / 'cut' / 'exact_state')}
+    assert states == {f'{step}' for step in checkpoints.steps(str(tmp_path / 'cut'))} | {'lock'}
+
+
+def test_the_newest_whole_checkpoint_has_the_name_of_the_corrupt_one_or_the_usual_one(tmp_path):
+    with tf.Graph().as_default(), tf.Session() as session:
+        variable = tf.get_variable('x', [], initializer=tf.zeros_initializer())
+        session.run(variable.initializer)
+        saver = tf.train.Saver()
+        for name, step in (('model.ckpt', 1), ('own.ckpt', 2), ('weights', 3), ('own.ckpt', 4)):
+            saver.save(session, str(tmp_path / name), step)
+    for step, left in ((4, 'own.ckpt-2'), (2, 'model.ckpt-1')):
+        (tmp_path / f'own.ckpt-{step}.data-00000-of-00001').write_bytes(b'')
+        checkpoints.use_newest_whole(str(tmp_path))
+        assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / left)
 
 
 def test_a_training_goes_on_from_a_checkpoint_that_the_program_names_itself(run_program, tmp_path):
@@ -107,7 +129,7 @@ def test_what_is_corrupt_locked_not_finite_or_without_state_is_said_and_costs_no
         codes, err = run_program(tmp_path, 'a 30 none', 'g 20 generator')
     assert codes == [1, 0]
     assert f'{tmp_path}/a: process 7 on here is training in it.' in err
-    assert 'This does not resume exactly: Dataset.from_generator, whose state cannot be saved: the input begins anew.' in err
+    assert 'This does not resume exactly: Dataset.from_generator, whose state cannot be saved: the input begins anew; ' in err
 
 
 @pytest.fixture(scope='module')
@@ -283,6 +305,21 @@ def test_what_stays_inexact_is_named(mended):
             keys.begin(graph)
             make()
             assert inexact.reasons(graph) == ([expected] if expected else [])
+
+
+def test_hooks_of_the_program_and_early_stopping_are_named(tmp_path):
+    class Rate(tf.train.SessionRunHook):
+        pass
+
+    stop = tf.estimator.experimental.make_early_stopping_hook(
+        tf.estimator.Estimator(exact_program.model_fn, str(tmp_path)), bool
+    )
+    hooks = [tf.train.StepCounterHook(), Rate(), Rate(), exact_program.Fault('none')]
+    named = 'the hooks Fault, Rate, if they have a state or change variables'
+    assert inexact.reasons_of_hooks([]) == inexact.reasons_of_hooks(hooks[:1]) == []
+    assert inexact.reasons_of_hooks(hooks) == [named]
+    timer = 'early stopping, which asks at other steps, as its timer begins anew'
+    assert inexact.reasons_of_hooks([*hooks, stop]) == [named, timer]
 
 
 def in_loop():

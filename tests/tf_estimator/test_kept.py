@@ -121,6 +121,22 @@ def test_what_changes_between_calls_counts(tmp_path, built, monkeypatch):
     assert [batch['y'].shape[0] for batch in batches] == [2, 2, 1]
 
 
+def test_an_override_of_latest_checkpoint_is_not_asked(tmp_path):  # As by Estimator itself.
+    class Own(est.Estimator):
+        def latest_checkpoint(self):
+            return self.answer
+
+    estimator = make(tmp_path, dense)
+    first = estimator.train(data(0), steps=1).latest_checkpoint()
+    expected = plain(estimator.train(data(0), steps=1), data(1))
+    assert outputs(estimator, data(1), checkpoint_path=first) != expected
+    for answer in (first, None):
+        own = Own(estimator._model_fn, config=estimator.config, params=estimator.params)
+        own.answer = answer
+        assert [outputs(own, data(1)) for _ in range(3)] == [expected] * 3
+        assert [own.evaluate(data(1))['global_step'] for _ in range(3)] == [2] * 3
+
+
 def test_an_input_that_the_model_sees_otherwise_than_by_features_is_not_left_out(tmp_path):
     seen = {}
 

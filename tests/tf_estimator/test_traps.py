@@ -52,7 +52,10 @@ def test_training_that_ends_early_or_does_nothing_says_why(tmp_path, caplog):
     assert 'The training input is empty: nothing was trained.' in caplog.messages
     caplog.clear()
     make(tmp_path).train(data(), max_steps=5)
+    make(tmp_path).train(data(repeats=2))  # Until its input ends, as is meant.
     assert [record for record in caplog.records if 'traps' in record.pathname] == []
+    make(tmp_path).train(data(rows=0))
+    assert caplog.messages[-1] == 'The training input is empty: nothing was trained.'
 
 
 def test_an_empty_evaluation_and_predictions_without_weights_are_errors(tmp_path):
@@ -171,8 +174,8 @@ def test_a_task_beside_the_chief_reads_that_training_goes_on_until_the_chief_say
         assert read()
 
 
-@pytest.mark.parametrize('when', ['before the evaluation', 'before the export'])
-def test_an_evaluator_goes_on_if_the_training_deletes_its_checkpoint(tmp_path, caplog, when):
+@pytest.mark.parametrize('when, end', [('before the evaluation', ''), ('before the export', ''), ('before the export', '/')])
+def test_an_evaluator_goes_on_if_the_training_deletes_its_checkpoint(tmp_path, caplog, when, end):
     class Train(tf.train.SessionRunHook):  # As the chief does meanwhile, which keeps one checkpoint.
         def begin(self):
             if when == 'before the evaluation':
@@ -184,7 +187,7 @@ def test_an_evaluator_goes_on_if_the_training_deletes_its_checkpoint(tmp_path, c
     best = est.BestExporter('best', serving, compare_fn=lambda best_eval_result, current_eval_result: False)
     make(tmp_path, keep=1).train(data(), max_steps=2)
     spec = est.EvalSpec(data(), steps=1, hooks=[Train()], exporters=best, start_delay_secs=0, throttle_secs=0)
-    training._TrainingExecutor(make(tmp_path), est.TrainSpec(data(), 4), spec).run_evaluator()
+    training._TrainingExecutor(make(f'{tmp_path}{end}'), est.TrainSpec(data(), 4), spec).run_evaluator()
     assert len(list(tmp_path.glob('export/best/*/saved_model.pb'))) == 1
     warning = f'{tmp_path}/model.ckpt-2 has been deleted while it was evaluated or exported'
     assert [message.partition(':')[0] for message in caplog.messages if 'has been deleted' in message] == [warning]

@@ -11,13 +11,15 @@ from tensorflow.python.training import checkpoint_management
 
 
 def steps(directory: str) -> list[int]:
-    """Returns the steps of the checkpoints in a directory, whole or not, in ascending order."""
+    """Returns the steps of the checkpoints in a directory, whole or not, by any name, in ascending order."""
+    return sorted({step for step, _ in _checkpoints(directory)})
+
+
+def _checkpoints(directory):
+    """Returns the steps and paths of the checkpoints in a directory, whole or not, in ascending order."""
     names = tf.io.gfile.listdir(directory) if tf.io.gfile.isdir(directory) else []
-    return sorted(int(found[1]) for name in names if (found := re.fullmatch(r'model\.ckpt-(\d+)\.index', name)))
-
-
-def prefix(directory: str, step: int) -> str:
-    return os.path.join(directory, f'model.ckpt-{step}')
+    found = (re.fullmatch(r'(.+-(\d+))\.index', name) for name in names)
+    return sorted((int(each[2]), os.path.join(directory, each[1])) for each in found if each)
 
 
 def step_of(checkpoint: str) -> int:
@@ -46,21 +48,27 @@ def use_newest_whole(directory: str) -> None:
     named = tf.train.latest_checkpoint(directory)
     if named and is_whole(named):
         return
-    present = steps(directory)
+    # Others may be a program's own, without all variables.
+    basenames = {_basename(named or 'model.ckpt-0'), 'model.ckpt'}
+    present = [(step, path) for step, path in _checkpoints(directory) if _basename(path) in basenames]
     if not named and not present:
         return
-    for step in reversed(present):
-        found = prefix(directory, step)
+    for step, found in reversed(present):
         if is_whole(found):
             reason = f'{named} is corrupt' if named else f'{directory}/checkpoint names no checkpoint'
             warn('%s: the training resumes from %s, the newest whole one.', reason, found)
-            _name(directory, found, [prefix(directory, older) for older in present if older <= step])
+            _name(directory, found, [path for older, path in present if older <= step])
             return
-    if {*present} <= {0} and (named or '-0').endswith('-0'):  # Of a disk that was full at the first save: nothing is lost.
-        warn('%s is corrupt: the training begins at step 0.', prefix(directory, 0))
+    first = named or present[0][1]
+    if all(step == 0 for step, _ in present) and first.endswith('-0'):  # Of a full disk at the first save: nothing is lost.
+        warn('%s is corrupt: the training begins at step 0.', first)
         tf.io.gfile.remove(os.path.join(directory, 'checkpoint'))
         return
     raise CommandError(f'{directory}: each checkpoint is corrupt. Restore one from a copy, or delete all to begin at step 0')
+
+
+def _basename(checkpoint):
+    return os.path.basename(checkpoint).rpartition('-')[0]
 
 
 def _name(directory, checkpoint, all_checkpoints):

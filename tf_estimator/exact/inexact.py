@@ -1,8 +1,11 @@
 """Finds parts of a program that do not resume exactly."""
 
+from collections.abc import Iterable
+
 from tf_estimator.graphs import functions_of, reached
 
 import tensorflow.compat.v1 as tf
+from tensorflow_estimator.python.estimator import early_stopping
 
 _PYTHON = {'PyFunc', 'EagerPyFunc'}
 _GENERATOR = 'GeneratorDataset'
@@ -40,6 +43,7 @@ _STORES = {
     *('MapStage', 'OrderedMapStage', 'Stage'),
     *('ConditionalAccumulator', 'ResourceConditionalAccumulator', 'SparseConditionalAccumulator'),
 }
+_PACKAGES = {'tensorflow', 'tensorflow_estimator', 'tf_estimator'}
 _GENERATORS = {'RngReadAndSkip', 'RngSkip', 'StatefulUniform', 'StatefulStandardNormalV2', 'StatefulTruncatedNormal'}
 
 
@@ -62,6 +66,16 @@ def reasons(graph: tf.Graph) -> list[str]:
         found.append(f'tf.random.Generator in a function of a dataset ({", ".join(sorted(generators))})')
     if random := (data | own) & (_RANDOM | _UNLESS.keys()):
         found.append(f'the random ops {", ".join(sorted(random))}')
+    return found
+
+
+def reasons_of_hooks(hooks: Iterable[tf.train.SessionRunHook]) -> list[str]:
+    """Returns what hooks of a training do otherwise, as `reasons` does. Those of a program run after a checkpoint is saved."""
+    types = {type(hook) for hook in hooks}
+    own = sorted(kind.__name__ for kind in types if kind.__module__.partition('.')[0] not in _PACKAGES)
+    found = [f'the hooks {", ".join(own)}, if they have a state or change variables'] if own else []
+    if any(issubclass(kind, early_stopping._StopOnPredicateHook) for kind in types):
+        found.append('early stopping, which asks at other steps, as its timer begins anew')
     return found
 
 

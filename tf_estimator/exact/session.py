@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import os
 import signal
 import threading
 
@@ -40,6 +41,9 @@ class ExactHook(tf.train.SessionRunHook):
       resumes: whether that checkpoint is of a run that this one continues, with its input.
       seed: that of the graph.
       stop: what signals ask for.
+
+    Attributes:
+      others: the hooks of the program.
     """
 
     def __init__(self, directory: str, first_step: int | None, resumes: bool, seed: int, stop: Stop) -> None:
@@ -49,13 +53,14 @@ class ExactHook(tf.train.SessionRunHook):
         self._is_ready = self._is_running = False  # A step stays running if the input has ended.
         self._runs, self._within_run = 0, itertools.count(_BETWEEN_RUNS)
         self._saver_hook = None
+        self.others: list[tf.train.SessionRunHook] = []
 
     def begin(self):
         graph = tf.get_default_graph()
         graph._exact_hook = self
         self._step = tf.train.get_global_step()
         self._has_key = keys.fed_key(graph) is not None
-        if reasons := [*inexact.reasons(graph), *carried.reasons(graph)]:
+        if reasons := [*inexact.reasons(graph), *carried.reasons(graph), *inexact.reasons_of_hooks(self.others)]:
             warn('This does not resume exactly: %s. All else does.', '; '.join(reasons))
         self._iterators = Iterators(graph)
         self._can_save = bool(self._iterators) and inexact.can_save_input(graph)
@@ -164,4 +169,6 @@ class _Saver:
 
 def _get_saver(get_saver, self):
     saver, hook = get_saver(self), getattr(tf.get_default_graph(), '_exact_hook', None)
-    return saver if hook is None or self._checkpoint_dir != hook.directory else hook.saver_of(self, saver)
+    if hook is None or os.path.realpath(self._checkpoint_dir) != os.path.realpath(hook.directory):
+        return saver
+    return hook.saver_of(self, saver)

@@ -95,11 +95,12 @@ def _get_input(get_input, self, input_fn, mode):
     return get_input(self, input_fn, mode)
 
 
-def _train_with_spec(train_with_spec, self, estimator_spec, *args):
+def _train_with_spec(train_with_spec, self, estimator_spec, worker_hooks, hooks, *args):
     hook = getattr(self, '_exact_hook', None)
     if hook is not None:
+        hook.others = [*worker_hooks, *hooks, *estimator_spec.training_hooks, *estimator_spec.training_chief_hooks]
         estimator_spec = estimator_spec._replace(training_hooks=[*estimator_spec.training_hooks, hook])
-    return train_with_spec(self, estimator_spec, *args)
+    return train_with_spec(self, estimator_spec, worker_hooks, hooks, *args)
 
 
 def _evaluate(actual_eval, self, *args, **kwargs):

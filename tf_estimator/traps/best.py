@@ -16,8 +16,9 @@ _RESULT = 'assets.extra/eval_result.json'  # Of each export: SavedModels have th
 
 
 def write_result(path: str, result: Mapping[str, Any]) -> None:
-    """Writes the numbers and arrays of an evaluation as JSON."""
-    json_files.write(path, {name: np.asarray(value).tolist() for name, value in result.items() if not isinstance(value, bytes)})
+    """Writes the numbers and arrays of an evaluation as JSON, but not its texts and complex numbers."""
+    arrays = {name: np.asarray(value) for name, value in result.items()}
+    json_files.write(path, {name: array.tolist() for name, array in arrays.items() if array.dtype.kind not in 'cOSU'})
 
 
 @around(exporter.BestExporter, 'export')

@@ -1,5 +1,6 @@
 """Evaluations that are empty, that nobody sees, that are several or lose their checkpoint, and the export after training."""
 
+import os
 import re
 
 from tf_estimator.mending import around
@@ -60,7 +61,7 @@ def _with_several(init, self, estimator, train_spec, eval_spec, *args, **kwargs)
 
 def _deleted(model_dir, error):
     """Returns the path of the checkpoint that an error names, if the training has deleted it meanwhile; else None."""
-    named = re.search(rf'{re.escape(model_dir)}/model\.ckpt-\d+', str(error))
+    named = re.search(rf'{re.escape(os.path.join(model_dir, ""))}model\.ckpt-\d+', str(error))
     return named[0] if named and not tf.train.checkpoint_exists(named[0]) else None
 
 

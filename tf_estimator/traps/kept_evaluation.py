@@ -18,7 +18,7 @@ _EVAL = tf.estimator.ModeKeys.EVAL
 
 @around(estimators.Estimator, '_actual_eval')
 def _actual_eval(actual_eval, self, input_fn, strategy=None, steps=None, hooks=None, checkpoint_path=None, name=None):
-    checkpoint = checkpoint_path or self.latest_checkpoint()
+    checkpoint = checkpoint_path or tf.train.latest_checkpoint(self.model_dir)
     is_plain = strategy or hooks or not checkpoint or self._config.evaluation_master
     keep = vars(self).setdefault('_kept_evaluation', kept.Kept()).again(None if is_plain else kept.situation(self))
     if keep is None:

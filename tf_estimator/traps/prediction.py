@@ -30,7 +30,7 @@ def _train(train, self, *args, **kwargs):
 
 @around(estimators.Estimator, 'predict')
 def _predict(predict, self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
-    checkpoint = checkpoint_path or self.latest_checkpoint()
+    checkpoint = checkpoint_path or tf.train.latest_checkpoint(self.model_dir)
     situation = None if hooks or self._config.master else _situation(self, checkpoint, predict_keys)
     keep = vars(self).setdefault('_kept_prediction', kept.Kept()).again(situation)
     if keep is None:

@@ -18,9 +18,12 @@ def _train(train, self, input_fn, hooks=None, steps=None, max_steps=None, saving
 
 
 class _Watch(tf.train.SessionRunHook):
-    """Says that the input has ended."""
+    """Says that the input is empty, or, of a training with a limit, that it has ended before."""
 
     is_running = False
+
+    def __init__(self, has_limit):
+        self._has_limit = has_limit
 
     def begin(self):
         self._step = tf.train.get_global_step()
@@ -38,14 +41,17 @@ class _Watch(tf.train.SessionRunHook):
         step = session.run(self._step) if self.is_running else None
         if self.is_running and step == self._first:
             warn('The training input is empty: nothing was trained.')
-        elif self.is_running:
+        elif self.is_running and self._has_limit:
             warn('The training input has ended at step %d, and so has the training. Dataset.repeat() goes on.', step)
 
 
 @around(estimators.Estimator, '_train_model')
 def _train_model(train_model, self, input_fn, hooks, saving_listeners):
     # The last step of other tasks ends so, too, when the chief stops.
-    return train_model(self, input_fn, [_Watch(), *hooks] if self.config.is_chief else hooks, saving_listeners)
+    if self.config.is_chief:
+        # Without steps and max_steps, training is meant to end with its input.
+        hooks = [_Watch(any(isinstance(hook, tf.train.StopAtStepHook) for hook in hooks)), *hooks]
+    return train_model(self, input_fn, hooks, saving_listeners)
 
 
 @around(TPUEstimator, '__init__')

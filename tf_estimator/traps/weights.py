@@ -44,7 +44,7 @@ def _is_random(variable):
 
 @around(estimators.Estimator, 'predict')
 def _predict(predict, self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
-    if not checkpoint_path and not self.latest_checkpoint():
+    if not checkpoint_path and not tf.train.latest_checkpoint(self.model_dir):
         hooks = [*(hooks or ()), _NeedsWeights(self.model_dir, bool(hooks))]
     yield from predict(self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples)
 
