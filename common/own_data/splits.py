@@ -94,9 +94,7 @@ class Files:
 
         The split eval may be called val, valid, validation or dev.
         """
-        for name_of_split in EVAL if split == 'eval' else (split,):
-            if name_of_split == self.trained != split:
-                continue
+        for name_of_split in (split, *(name for name in EVAL if split == 'eval' and name != self.trained)):
             for file in self.files:
                 if name_of_split in file.splits:
                     return file
