@@ -123,6 +123,20 @@ def test_texts_of_any_rank_are_taken(tmp_path, shape, texts):
         assert ask(client, 'm', {'instances': wrong}, 400) == 'the input x must be text or bytes, not None'
 
 
+@pytest.mark.parametrize('shape', [[None], [None, 2]])
+def test_an_integer_beside_floats_is_not_rounded(tmp_path, shape):
+    save_function(tmp_path / 'm', tf2.identity, dtype=tf2.int64, x=shape)
+    with served(tmp_path / 'm') as (_, client):
+
+        def request(*values):
+            return {'instances': np.array(values, object).reshape([-1, *shape[1:]]).tolist()}
+
+        for values in ((2**53 + 1, 1), (2.0, 1)):
+            assert ask(client, 'm', request(*values))['predictions'] == request(*values)['instances']
+        reason = f'the input x is int64: {2**53 + 1} beside floats would become {2**53}.0'
+        assert ask(client, 'm', request(1.0, 2**53 + 1), 400) == reason
+
+
 def test_numbers_of_unknown_rank_are_taken(tmp_path):
     save_function(tmp_path / 'm', lambda x: 2 * x, x=None)
     with served(tmp_path / 'm') as (_, client):
