@@ -50,10 +50,20 @@ def without_padding(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: value[:length] if value.shape[:1] == (size,) else value for name, value in found.items()}
 
 
+def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
+    """Returns a value as an array for an input of a type; of texts, and of integers beside floats in lists, as objects.
+
+    NumPy makes floats of all the latter, which rounds large integers.
+    """
+    array = np.asarray(value, object if dtype == tf.string else None)
+    has_floats = dtype.is_integer and array.dtype.kind == 'f' and isinstance(value, (list, tuple))
+    return np.asarray(value, object) if has_floats else array
+
+
 def cast(name: str, spec: tf.TensorSpec, value: Any) -> np.ndarray:
     """Returns an input as an array of its type; raises ValueError if that changes a number by more than rounding floats."""
     try:
-        array = objects = np.asarray(value, object if spec.dtype == tf.string else None)
+        array = objects = to_array(value, spec.dtype)
         if array.dtype.kind == 'O' and spec.dtype != tf.string:
             array = np.array(objects.tolist())  # Of a table with columns of several types, for example.
     except ValueError:  # Lists of different lengths.
@@ -63,8 +73,11 @@ def cast(name: str, spec: tf.TensorSpec, value: Any) -> np.ndarray:
         raise ValueError(f'the input {name} has masked values: fill them, or leave their examples out')
     if spec.dtype == tf.string:
         return encode(name, array)
-    if objects.dtype.kind == 'O' and array.dtype.kind in 'biuf' and ((array != objects) & (array == array)).any():
-        raise wrong(name, spec, objects)  # An integer beside floats.
+    if objects.dtype.kind == 'O' and array.dtype.kind in 'biuf':
+        is_changed = (array != objects) & (array == array)
+        if is_changed.any():
+            number, other = objects[is_changed][0], array[is_changed][0]
+            raise ValueError(f'the input {name} is {spec.dtype.name}: {show(number)} beside floats would become {other}')
     if array.dtype.kind == 'O' and any(item is None for item in array.flat):
         raise ValueError(f'the input {name} is {spec.dtype.name}: None is not a number')
     if array.dtype == wanted:

@@ -14,7 +14,7 @@ from estimator_trainer.common.errors import describe, listed, show
 from estimator_trainer.common.formats import images
 from estimator_trainer.common.formats.encoded import PICTURE
 from estimator_trainer.common.inference import pictures
-from estimator_trainer.common.inference.arrays import cast, encode, joined
+from estimator_trainer.common.inference.arrays import cast, encode, joined, to_array
 from estimator_trainer.common.tags import TOKENS
 from estimator_trainer.common.unicode_forms import in_forms_of, under_names_of
 
@@ -176,9 +176,11 @@ def _columns_of_array(inputs, specs):
 def _to_array(inputs, specs):
     try:
         array = np.asarray(inputs)
-        if array.dtype.kind in 'biuf' and all(spec.dtype != tf.string for spec in specs.values()):
+        are_numbers = array.dtype.kind in 'biuf' and all(spec.dtype != tf.string for spec in specs.values())
+        if are_numbers and not (array.dtype.kind == 'f' and any(spec.dtype.is_integer for spec in specs.values())):
             return array
-        return np.asarray(inputs, object)  # Without a change of a row's numbers to text, or of True to 1.0.
+        # Without a change of a row's numbers to text, of True to 1.0, or of an integer beside floats.
+        return np.asarray(inputs, object)
     except ValueError:  # Lists of different lengths.
         raise ValueError(f'the inputs are {listed(specs, _LISTED)}: the rows of {describe(inputs)} differ in length') from None
 
@@ -211,7 +213,7 @@ def _numbers(name, values, spec):
     """Returns a column as an array; if it has lists of numbers, as a DataFrame has them, None in them is NaN."""
     are_lists = spec.shape.rank != 1
     try:
-        array = np.asarray(values)
+        array = to_array(values, spec.dtype)
         if array.dtype == object and spec.shape.rank and are_lists:
             array = np.array([*array], np.float64 if spec.dtype.is_floating else None)
         return array

@@ -8,6 +8,7 @@ import re
 import threading
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, first_line, show
@@ -192,16 +193,24 @@ def _batchers(loaded, on_batch):
 
 def _batcher(loaded, name, on_batch):
     signature, call = loaded.signatures[name], loaded.calls[name]
-    shapes = {key: spec.shape[1:] for key, spec in signature.inputs.specs.items()}
+    forms = {key: (spec.shape[1:], _numpy_type(spec.dtype)) for key, spec in signature.inputs.specs.items()}
+
+    def fits(array, shape, dtype):
+        return shape.is_compatible_with(array.shape[1:]) and (dtype is None or array.dtype == dtype)
 
     def predict(batch):
-        # The call checks dtypes, but no shapes.
-        if batch.keys() != shapes.keys() or not all(shapes[key].is_compatible_with(batch[key].shape[1:]) for key in shapes):
+        if batch.keys() != forms.keys() or not all(fits(batch[key], *form) for key, form in forms.items()):
             raise Replaced(loaded.version)
-        return call(*(batch[key] for key in shapes))
+        return call(*(batch[key] for key in forms))
 
     specs = [*signature.inputs.specs.values(), *signature.outputs.values()]
     return Batcher(predict, MAX_EXAMPLES if all(map(is_per_example, specs)) else 0, on_batch)
+
+
+def _numpy_type(dtype):
+    """Returns the type of the arrays of a request for inputs of a type; None where `cast` leaves that to TensorFlow."""
+    found = np.dtype(dtype.as_numpy_dtype)
+    return found if found.kind in 'biufO' else None
 
 
 def _warm_up(loaded):

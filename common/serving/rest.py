@@ -15,7 +15,7 @@ from tensorflow.core.framework import types_pb2
 
 from estimator_trainer.common import json_text, tags
 from estimator_trainer.common.errors import describe, listed, show
-from estimator_trainer.common.inference.arrays import joined, without_padding, wrong
+from estimator_trainer.common.inference.arrays import joined, to_array, without_padding, wrong
 from estimator_trainer.common.unicode_forms import under_names_of
 
 constants = tf.saved_model.signature_constants
@@ -187,7 +187,7 @@ def _decoded(name, values, inputs):
             raise wrong(name, spec, nested[0])
         return values
     try:
-        array = np.asarray(values, object if spec.dtype == tf.string else None)
+        array = to_array(values, spec.dtype)
     except ValueError:  # Lists of different lengths.
         raise ValueError(f'the input {name} must be {spec.dtype.name} {spec.shape}, not lists of different lengths') from None
     if not spec.shape.is_compatible_with(array.shape):

@@ -186,7 +186,7 @@ def test_a_value_that_does_not_fit_the_type_of_its_input_is_refused(trained, tmp
         return {'y': tf.add_n(numbers), 'text': features['string']}, None
 
     zeros: dict = {'string': ['ä', b'\xff']}
-    zeros |= {name: np.zeros([2], name) for name in ('uint8', 'int32', 'uint32', 'bool', 'float32')}
+    zeros |= {name: np.zeros([2], name) for name in ('uint8', 'int32', 'int64', 'uint32', 'bool', 'float32')}
     specs = {name: tf.TensorSpec([None], name) for name in zeros}
     predictor = Predictor(make_estimator(tmp_path, model=model), specs, f'{tmp_path}/model.ckpt-4')
     for name, value, message in (
@@ -212,7 +212,12 @@ def test_a_value_that_does_not_fit_the_type_of_its_input_is_refused(trained, tmp
         ('string', [b'a', 5], 'the input string must be text or bytes, not '),
         ('float32', [1j, 1], 'the input float32 must be float32 (None,), not a NumPy array of complex128 (2,)'),
         ('float32', [None, 1], 'the input float32 is float32: None is not a number'),
-        ('float32', np.array([2**53 + 1, 0.5], object), 'the input float32 must be float32 (None,), not a NumPy array of obj'),
+        (
+            'float32',
+            np.array([2**53 + 1, 0.5], object),
+            f'float32 is float32: {2**53 + 1} beside floats would become {2**53}.0',
+        ),
+        ('int64', [1.0, 2**53 + 1], f'the input int64 is int64: {2**53 + 1} beside floats would become {2**53}.0'),
         ('float32', np.ma.masked_array([1, 2], [True, False]), 'the input float32 has masked values: fill them, or leave'),
         ('float32', [1], 'have batches of different sizes: [1, 2]'),
     ):

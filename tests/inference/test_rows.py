@@ -96,6 +96,17 @@ def test_a_single_row_and_the_values_of_an_only_input_need_no_batch():
         'city': [b'True', b'False'],
         'zip': [b'9007199254740993', b'7'],
     }
+    numbers = {'x': tf.TensorSpec([None], tf.float32), 'id': tf.TensorSpec([None], tf.int64)}
+    pairs, changed = {'id': tf.TensorSpec([None, 2], tf.int64)}, f'{2**53 + 1} beside floats would become {2**53}.0'
+    for inputs, specs in (
+        ({'x': [1, 2], 'id': [1.0, 2**53 + 1]}, numbers),
+        ({'id': [[1.0, 2**53 + 1]]}, pairs),
+        ([[1.0, 2**53 + 1]], pairs),
+    ):
+        with pytest.raises(ValueError, match=f'^the input id is int64: {changed}$'):
+            rows.make_batch(inputs, specs)
+    batch, _ = rows.make_batch([[1.5, 2**53 + 1], [2, 7]], numbers)
+    assert (batch['x'].tolist(), batch['id'].tolist()) == ([1.5, 2], [2**53 + 1, 7])
     for inputs, spec, expected in (
         ('a film', TEXT, ([b'a film'], True)),
         (['a', 'b'], TEXT, ([b'a', b'b'], False)),

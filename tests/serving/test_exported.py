@@ -123,6 +123,20 @@ def test_texts_of_any_rank_are_taken(tmp_path, shape, texts):
         assert ask(client, 'm', {'instances': wrong}, 400) == 'the input x must be text or bytes, not None'
 
 
+@pytest.mark.parametrize('shape', [[None], [None, 2]])
+def test_an_integer_beside_floats_is_not_rounded(tmp_path, shape):
+    save_function(tmp_path / 'm', tf2.identity, dtype=tf2.int64, x=shape)
+    with served(tmp_path / 'm') as (_, client):
+
+        def request(*values):
+            return {'instances': np.array(values, object).reshape([-1, *shape[1:]]).tolist()}
+
+        for values in ((2**53 + 1, 1), (2.0, 1)):
+            assert ask(client, 'm', request(*values))['predictions'] == request(*values)['instances']
+        reason = f'the input x is int64: {2**53 + 1} beside floats would become {2**53}.0'
+        assert ask(client, 'm', request(1.0, 2**53 + 1), 400) == reason
+
+
 def test_numbers_of_unknown_rank_are_taken(tmp_path):
     save_function(tmp_path / 'm', lambda x: 2 * x, x=None)
     with served(tmp_path / 'm') as (_, client):
@@ -199,6 +213,8 @@ def test_a_version_whose_files_change_after_it_was_loaded_is_loaded_again_once(t
         dict(function=lambda z: z, z=[None, 2]),
         dict(function=lambda x, z: x, x=[None, 2], z=[None, 2]),
         dict(function=lambda x: x, x=[None, 3]),
+        dict(function=lambda x: x, x=[None, 2], dtype=tf2.int64),
+        dict(function=lambda x: x, x=[None, 2], dtype=tf2.float64),
         dict(function=lambda x: x, x=[None, 2], signature='other'),
     ],
 )
@@ -211,7 +227,7 @@ def test_a_request_is_refused_if_a_version_that_takes_other_inputs_is_loaded_bef
         model.reload()
         with pytest.raises(Replaced, match='version 3, which was loaded just now, takes other inputs: ask again'):
             model.submit(request.signature, batch).result()
-        if version.get('x') != [None, 3]:
+        if version.get('x') != [None, 3] and 'dtype' not in version:
             with pytest.raises(Replaced):
                 model.to_batch(request)
 
