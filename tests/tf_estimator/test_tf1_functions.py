@@ -698,6 +698,16 @@ def test_tables_take_a_hasher_in_its_place(tmp_path):
     assert [ids.tolist() for ids in found] == [expected.tolist()] * 4 and expected.tolist() != fast.tolist()
 
 
+def test_a_strategy_takes_the_arguments_of_tensorflow_1():
+    make, reduce = Package('tensorflow.contrib.distribute').MirroredStrategy, tf.distribute.HierarchicalCopyAllReduce()
+    for arguments, options in (
+        ((['/cpu:0'], None, None, reduce, False), {}),
+        ((), {'num_gpus': 0, 'auto_shard_dataset': True}),
+    ):
+        strategy = make(*arguments, **options)
+        assert strategy.num_replicas_in_sync == 1 and (strategy.extended._cross_device_ops is reduce) == bool(arguments)
+
+
 def test_texts_become_ids_of_their_words():
     processor = learn.preprocessing.VocabularyProcessor(4, min_frequency=1)
     ids = np.array([*processor.fit_transform(['b a b', 'a c b', 'a a'])])
