@@ -143,6 +143,13 @@ def test_the_state_of_functions_that_draw_numbers_or_read_files_is_unknown(reade
         State(reader)
 
 
+def test_the_state_of_large_arrays_is_unknown():
+    half, other = np.zeros(2**25, np.uint8), np.ones(2**25, np.uint8)
+    assert State([half, half, half], other) == State([half, half, half], other)  # Each array counts once.
+    with pytest.raises(UnknownError):
+        State([half, other], np.zeros(1))
+
+
 def test_modules_that_import_one_another_have_a_state(monkeypatch):
     monkeypatch.setattr(settings, 'settings', settings, raising=False)
     monkeypatch.setattr(settings, 'scale', 1.0, raising=False)

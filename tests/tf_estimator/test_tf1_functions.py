@@ -19,6 +19,7 @@ from google.protobuf import text_format
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from tensorflow.python.ops import lookup_ops
 
 learn = Package('tensorflow.contrib.learn')
 RANDOM = np.random.RandomState(2)
@@ -677,6 +678,34 @@ def test_tables_that_change_and_sets_have_their_names():
         size = metrics.set_size(metrics.set_difference(tf.constant([[1, 2, 3]]), tf.constant([[2, 4, 5]])))
         found, size, counts = run(found, size, metrics.confusion_matrix([0, 1, 1], [1, 1, 1]))
     assert found.tolist() == [5, -1] and size.tolist() == [2] and counts.tolist() == [[0, 1], [0, 2]]
+
+
+def test_tables_take_a_hasher_in_its_place(tmp_path):
+    file = tmp_path / 'words.txt'
+    file.write_text('a\nb\n')
+    hasher = Package('tensorflow.contrib.lookup').StrongHashSpec([1, 2])
+    with tf.Graph().as_default():
+        words = tf.constant(['b', *'cdefghijkl'])
+        expected = lookup_ops.index_table_from_tensor(['a', 'b'], 9, hasher_spec=hasher)
+        fast = lookup_ops.index_table_from_tensor(['a', 'b'], 9)
+        tables = [
+            lookup.index_table_from_tensor(['a', 'b'], 9, -1, hasher),
+            lookup.index_table_from_tensor(None, 9, -1, hasher, tf.string, 'table', vocabulary_list=['a', 'b']),
+            lookup.string_to_index_table_from_tensor(['a', 'b'], 9, -1, hasher),
+            lookup.string_to_index_table_from_file(str(file), 9, None, -1, hasher, 'table'),
+        ]
+        expected, fast, *found = run(*(table.lookup(words) for table in (expected, fast, *tables)))
+    assert [ids.tolist() for ids in found] == [expected.tolist()] * 4 and expected.tolist() != fast.tolist()
+
+
+def test_a_strategy_takes_the_arguments_of_tensorflow_1():
+    make, reduce = Package('tensorflow.contrib.distribute').MirroredStrategy, tf.distribute.HierarchicalCopyAllReduce()
+    for arguments, options in (
+        ((['/cpu:0'], None, None, reduce, False), {}),
+        ((), {'num_gpus': 0, 'auto_shard_dataset': True}),
+    ):
+        strategy = make(*arguments, **options)
+        assert strategy.num_replicas_in_sync == 1 and (strategy.extended._cross_device_ops is reduce) == bool(arguments)
 
 
 def test_texts_become_ids_of_their_words():

@@ -222,6 +222,13 @@ def test_a_best_exporter_compares_with_its_last_export_not_with_one_that_failed(
     assert not export(2.5, 'model.ckpt-2')
 
 
+def test_a_training_without_max_steps_exports_at_the_end_of_its_input(tmp_path, caplog):
+    spec = est.EvalSpec(data(), steps=1, exporters=est.FinalExporter('final', serving), throttle_secs=0)
+    est.train_and_evaluate(make(tmp_path), est.TrainSpec(data(repeats=3)), spec)
+    assert len(os.listdir(tmp_path / 'export' / 'final')) == 1
+    assert 'Training has ended at step 3: FinalExporter exports it.' in caplog.messages
+
+
 def test_several_evaluations_each_have_a_name_metrics_and_exports(tmp_path):
     estimator = make(tmp_path)
     specs = [

@@ -3,7 +3,14 @@
 import tensorflow.compat.v1 as tf
 
 
-def MirroredStrategy(devices=None, num_gpus=None, num_gpus_per_worker=None, cross_device_ops=None, cross_tower_ops=None):
+def MirroredStrategy(
+    devices=None,
+    num_gpus=None,
+    num_gpus_per_worker=None,
+    cross_device_ops=None,
+    auto_shard_dataset=False,  # Means several machines.
+    cross_tower_ops=None,
+):
     count = num_gpus if num_gpus is not None else num_gpus_per_worker
     if devices is None and count:
         devices = [f'/device:GPU:{i}' for i in range(count)]

@@ -16,18 +16,35 @@ class MutableHashTable(lookup_ops.MutableHashTable):
         super().__init__(key_dtype, value_dtype, default_value, name, checkpoint)
 
 
-def string_to_index_table_from_file(vocabulary_file=None, num_oov_buckets=0, vocab_size=None, default_value=-1, name=None):
-    return lookup_ops.index_table_from_file(vocabulary_file, num_oov_buckets, vocab_size, default_value, name=name)
+def string_to_index_table_from_file(
+    vocabulary_file=None,
+    num_oov_buckets=0,
+    vocab_size=None,
+    default_value=-1,
+    hasher_spec=lookup_ops.FastHashSpec,
+    name=None,
+):
+    return lookup_ops.index_table_from_file(vocabulary_file, num_oov_buckets, vocab_size, default_value, hasher_spec, name=name)
 
 
-def string_to_index_table_from_tensor(mapping, num_oov_buckets=0, default_value=-1, name=None, **kwargs):
-    return lookup_ops.index_table_from_tensor(mapping, num_oov_buckets, default_value, name=name, **kwargs)
+def string_to_index_table_from_tensor(
+    mapping, num_oov_buckets=0, default_value=-1, hasher_spec=lookup_ops.FastHashSpec, name=None
+):
+    return lookup_ops.index_table_from_tensor(mapping, num_oov_buckets, default_value, hasher_spec, name=name)
 
 
-def index_table_from_tensor(mapping=None, num_oov_buckets=0, default_value=-1, dtype=tf.string, name=None, **kwargs):
+def index_table_from_tensor(
+    mapping=None,
+    num_oov_buckets=0,
+    default_value=-1,
+    hasher_spec=lookup_ops.FastHashSpec,
+    dtype=tf.string,
+    name=None,
+    vocabulary_list=None,
+):
     """Like tf's, with `mapping` for `vocabulary_list`."""
-    values = kwargs.pop('vocabulary_list', mapping)
-    return lookup_ops.index_table_from_tensor(values, num_oov_buckets, default_value, dtype=dtype, name=name, **kwargs)
+    values = mapping if vocabulary_list is None else vocabulary_list
+    return lookup_ops.index_table_from_tensor(values, num_oov_buckets, default_value, hasher_spec, dtype, name)
 
 
 def index_to_string_table_from_tensor(mapping=None, default_value='UNK', name=None, **kwargs):

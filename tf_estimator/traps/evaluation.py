@@ -107,13 +107,14 @@ class _Evaluator(training._TrainingExecutor._Evaluator):  # type: ignore[name-de
         return result, exports
 
     def export_final(self, step):
-        """Exports by each FinalExporter, as the training has ended before max_steps."""
+        """Exports by each FinalExporter, as the training has ended before max_steps, or without it."""
         for evaluator in (self, *self._others):
             spec = evaluator._eval_spec
             exporters = [each for each in spec.exporters if isinstance(each, exporter.FinalExporter)]
             if exporters and evaluator._result and not evaluator.is_final_export_triggered:
                 end = evaluator._max_training_steps
-                warn('Training has ended at step %d, before max_steps=%s: FinalExporter exports it.', step, end)
+                early = '' if end is None else f', before max_steps={end}'
+                warn('Training has ended at step %d%s: FinalExporter exports it.', step, early)
                 evaluator._eval_spec = spec._replace(exporters=exporters)
                 evaluator._export_eval_result(evaluator._result, is_the_final_export=True)
                 evaluator._eval_spec = spec

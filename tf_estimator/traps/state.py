@@ -23,15 +23,18 @@ _CODE = (types.FunctionType, types.MethodType, functools.partial, staticmethod, 
 _OF_GRAPHS = (tf.Tensor, tf.Operation, tf.Variable, tf.Graph, tf.Session)
 _OF_TYPES = {'__dict__', '__weakref__', '__doc__', '__annotations__', '__abstractmethods__', '_abc_impl', '__orig_bases__'}
 _MOST_FACTS = 20000
+_MOST_BYTES = 2**26  # Of arrays, which each call reads: a program's data, of gigabytes, would take longer than its graph.
 
 
 class State:
     """Facts about values, all that they refer to, and what functions among them read; states are equal if all facts are.
 
-    Raises UnknownError for what has hidden state: objects of C, files, iterators, tensors, and modules that may have some.
+    Raises UnknownError for what has hidden state: objects of C, files, iterators, tensors, and modules that may have some; and
+    for what is too large.
     """
 
     def __init__(self, *values: Any):
+        self._bytes = 0
         self._facts: list[Any] = []
         self._order: dict[int, int] = {}
         self._values: list[Any] = []  # Kept, so that no other object gets the id of one.
@@ -79,6 +82,9 @@ class State:
         if isinstance(value, (list, tuple, dict, set, frozenset, collections.deque)):
             self._add_items(value)
         elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            self._bytes += value.nbytes
+            if self._bytes > _MOST_BYTES:
+                raise UnknownError(type(value))
             digest = hashlib.blake2b(np.ascontiguousarray(value).data).hexdigest()
             self._facts.append((value.dtype.str, value.shape, digest))
         elif isinstance(value, enum.Enum):
