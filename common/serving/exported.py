@@ -236,8 +236,10 @@ def _is_usable(path, name, definition):
 def _signature(name, definition, form):
     is_of_form = bool(form) and (form['signature'] or SIGNATURE) == name
     files = [field['name'] for field in form['fields'] if field['type'] == 'picture'] if is_of_form else []
+    # Not those that are pixels, of a model without a signature of files.
+    files = [key for key in files if key in definition.inputs and _spec(definition.inputs[key]).dtype == tf.string]
     specs = {key: _spec(info, PICTURE if key in files else None) for key, info in sorted(definition.inputs.items())}
-    inputs = Inputs(specs, [key for key in files if key in specs], form['ignored'] if is_of_form else ())
+    inputs = Inputs(specs, files, form['ignored'] if is_of_form else ())
     return Signature(inputs, {key: _spec(info) for key, info in sorted(definition.outputs.items())}, definition.method_name)
 
 

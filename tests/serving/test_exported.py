@@ -283,6 +283,17 @@ def test_a_text_is_refused_where_files_have_decimal_commas(tmp_path):
         assert reason == "the input x: '1.250' is a text, and files have decimal commas there: send a number"
 
 
+def test_pixels_are_taken_by_a_signature_without_files(tmp_path):
+    save_function(tmp_path, lambda image: tf2.cast(image, tf2.float32), dtype=tf2.uint8, image=[None, 1, 2, 1])
+    form = form_of('m', Inputs({'image': tf.TensorSpec([None, 1, 2, 1], tf.uint8)}, ['image']), {})
+    os.makedirs(tmp_path / 'assets.extra')
+    (tmp_path / 'assets.extra' / 'form.json').write_text(json.dumps(form))
+    with served(tmp_path) as (_, client):
+        assert ask(client, 'm', {'instances': [[[[3], [255]]]]}) == {'predictions': [[[[3.0], [255.0]]]]}
+        assert ask(client, 'm', {'instances': [[[[3], [256]]]]}, 400).startswith('the input image is uint8: 256 ')
+        assert ask(client, 'm', {'instances': [{'b64': ''}]}, 400).startswith('the input image must be uint8 (None, 1, 2, 1)')
+
+
 def test_a_directory_without_an_export_is_named(run, tmp_path):
     code, _, err = run('--schedule=serve', f'--checkpoint={tmp_path}', '--port=0')
     assert code == 1 and err.splitlines()[-1].endswith(f'{tmp_path} has no SavedModel')
