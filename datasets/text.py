@@ -133,7 +133,7 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
     """Yields ({'line': number}, record) for the lines of a file: texts, each with or without the label of a known class."""
     known = {key(name) for name in params.metadata['class_names']}
     texts: list[str] = []
-    lines = LabeledLines(path)
+    lines = LabeledLines(path, may_lack_labels=True)
     is_csv = bool(lines.header) and '\t' not in lines.header
 
     def encode(line):

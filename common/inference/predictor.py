@@ -140,7 +140,7 @@ class Predictor:
 
     @property
     def newest_path(self) -> str:
-        """The path of the checkpoint that predicts from now on, without waiting: earlier predictions were of no newer one."""
+        """The path of the checkpoint that predicts, or is about to; does not wait. No prediction so far is of a newer one."""
         return self._checkpoint_path
 
     def _check_batch(self, inputs):

@@ -26,7 +26,10 @@ def divided(params: HParams) -> str:
 
 def facts(params: HParams) -> list[Any]:
     """Returns what decides which rows are in a fold, for the name of a conversion."""
-    return [['fold', params.fold, params.folds, params.get('group', '')]] if params.get('folds') else []
+    if not params.get('folds'):
+        return []
+    group = params.get('group', '')
+    return [['fold', params.fold, params.folds, group], *(['one group in all spellings'] if group else [])]
 
 
 def is_by_class(files: Iterable[SplitFile], metadata: Mapping[str, Any]) -> bool:

@@ -105,8 +105,9 @@ class Files:
         if self.files[0].path == self.path:
             cure = 'raise eval_share' if split == 'eval' else f'give a directory with {wanted}'
         elif split == 'eval':
-            trained = next((file.path for file in self.files if 'train' in file.splits), self.files[-1].path)
+            trained = next((file.path for file in self.files if self.trained in file.splits), self.files[-1].path)
             cure = f'add {wanted}, give {trained}, a share of which is then held out'
+            cure += ', with train_split=train' if self.trained != 'train' else ''
         known = ', '.join(known for file in self.files for known in file.splits)
         raise UsageError(
             f'--hparams={self.name}={self.path}: there is no split {split}: the splits are: {known}: {cure}, or name another '

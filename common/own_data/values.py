@@ -28,6 +28,11 @@ def key(text: str) -> str:
     return _BOOLEANS.get(shown, shown)
 
 
+def of_float(number: float) -> str:
+    """Returns a float64 of a typed table as a text: an integer below 2**63 in digits, as ids are, others as Python does."""
+    return str(int(number)) if number.is_integer() and abs(number) < 2**63 else str(number)
+
+
 def spellings(text: str) -> list[str]:
     """Returns the spellings of a value for lookups in a graph, which cannot normalize; the value as it is shown comes first."""
     shown = display(text)
@@ -35,7 +40,7 @@ def spellings(text: str) -> list[str]:
     if not shown.isascii():
         found.append(unicodedata.normalize('NFD', shown))
     if re.fullmatch(r'-?[0-9](\.[0-9]+)?e[+]1[0-8]', shown):  # As older versions wrote the long integers of typed tables.
-        found.append(str(int(float(shown))))
+        found.append(of_float(float(shown)))
     if re.fullmatch('[+-]?[0-9]+', shown):
         found += [f'{shown}.0', *(['-0', '-0.0'] if shown == '0' else [])]
     if shown in _BOOLEANS:

@@ -9,6 +9,7 @@ import typing
 from typing import Any
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -50,11 +51,15 @@ def merge(batches: Sequence[Arrays]) -> Arrays:
     return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
 
+class NotPerExample(Exception):
+    """Predictions of a batch have no value per example."""
+
+
 def split(found: Arrays, sizes: Sequence[int]) -> list[Arrays]:
-    """Returns the predictions of each batch of a merged one; raises ValueError if some have no value per example."""
+    """Returns the predictions of each batch of a merged one; raises NotPerExample if some have no value per example."""
     for name, array in found.items():
         if np.shape(array)[:1] != (sum(sizes),):
-            raise ValueError(f'the prediction {name} has the shape {np.shape(array)}, no value per example')
+            raise NotPerExample(f'the prediction {name} has the shape {np.shape(array)}, no value per example')
     ends = [0, *itertools.accumulate(sizes)]
     return [{name: array[start:end] for name, array in found.items()} for start, end in itertools.pairwise(ends)]
 
@@ -107,6 +112,9 @@ class Batcher:
             found = self._predict(merge([job.batch for job in jobs]))
             results = split(found, sizes) if len(jobs) > 1 else [found]
         except BaseException as error:
+            if isinstance(error, NotPerExample):
+                tf.logging.warning('%s: from now on, each request is predicted alone.', error)
+                self._max_size = 0
             if len(jobs) == 1:
                 jobs[0].future.set_exception(error)
             for job in jobs if len(jobs) > 1 else ():

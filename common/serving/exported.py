@@ -12,11 +12,12 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, first_line, show
-from estimator_trainer.common.files import read_json, stamp
+from estimator_trainer.common.files import names_in, read_json, stamp
 from estimator_trainer.common.formats.encoded import PICTURE
 from estimator_trainer.common.inference.requests import SIGNATURE, make_example
 from estimator_trainer.common.inference.rows import make_batch
 from estimator_trainer.common.inference.session_calls import Call, make_call
+from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.serving.batching import Arrays, Batcher
 from estimator_trainer.common.serving.form import form_of
 from estimator_trainer.common.serving.rest import Inputs, Request, Signature
@@ -24,6 +25,7 @@ from estimator_trainer.common.serving.served import MAX_EXAMPLES, Replaced, chec
 from estimator_trainer.common.storage import export_versions
 
 FORM = 'form.json'  # In assets.extra.
+_FILES, _FOLDERS = {'saved_model.pb', 'saved_model.pbtxt'}, ('variables', 'assets', 'assets.extra')  # Of a SavedModel.
 
 
 class _Loaded(NamedTuple):
@@ -32,6 +34,7 @@ class _Loaded(NamedTuple):
     Its files are {path: stamp}, as they were before it was loaded.
     """
 
+    path: str
     files: dict[str, Any]
     version: int
     signatures: dict[str, Signature]
@@ -108,6 +111,8 @@ class ExportedModel:
         files = None
         try:
             path = _find(self._path)
+            if path == self._loaded.path and is_remote(path):  # Each look would be a request per file.
+                return
             files = _files(path)
             if files in (self._loaded.files, self._refused):
                 return
@@ -152,12 +157,20 @@ def _find(path):
 
 
 def _files(path):
-    """Returns the states of the files in a directory, {path: stamp}."""
+    """Returns the states of the files of a SavedModel, {path: stamp}; None for a broken link. Its directory may have others."""
     try:
-        paths = [os.path.join(folder, name) for folder, _, names in tf.io.gfile.walk(path) for name in names]
-        return {file: stamp(file) for file in paths}
+        folders = [path, *(os.path.join(path, name) for name in _FOLDERS)]
+        found = [os.path.join(folder, name) for folder in folders if tf.io.gfile.isdir(folder) for name in names_in(folder)]
+        return {file: _stamp(file) for file in found if os.path.dirname(file) != path or os.path.basename(file) in _FILES}
     except (OSError, tf.errors.OpError) as error:
         raise RunError(f'{path}: {first_line(error)}') from None
+
+
+def _stamp(path):
+    try:
+        return stamp(path)
+    except (FileNotFoundError, tf.errors.NotFoundError):
+        return None
 
 
 def _load(path, files):
@@ -184,7 +197,7 @@ def _load(path, files):
         failing.pop_all()
     version = os.path.basename(os.path.normpath(path))
     number = int(version) if re.fullmatch(r'[0-9]{1,18}', version) else 0
-    return _Loaded(files, number, signatures, calls, form or _form(path, signatures))
+    return _Loaded(path, files, number, signatures, calls, form or _form(path, signatures))
 
 
 def _batchers(loaded, on_batch):
@@ -224,7 +237,9 @@ def _is_usable(path, name, definition):
     """Whether a signature has inputs and outputs, and only dense ones with a batch dimension; a warning names another."""
     if name.startswith('__saved_model'):  # How the model is initialized.
         return False
+    handles = tf.resource.as_datatype_enum, tf.variant.as_datatype_enum
     wrong = [key for key, info in definition.inputs.items() if not info.name or _spec(info).shape.rank == 0]
+    wrong += [key for key, info in definition.inputs.items() if info.dtype in handles]
     wrong += [key for key, info in definition.outputs.items() if not info.name]
     faults = [f'{key} is no dense tensor [batch, ...]' for key in wrong]
     faults += [f'it has no {kind}' for kind in ('inputs', 'outputs') if not getattr(definition, kind)]

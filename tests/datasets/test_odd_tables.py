@@ -317,11 +317,12 @@ def test_ids_that_became_floats_are_one_category_in_all_files_and_rows(tmp_path)
     assert ids[0] == ids[1] and len({*map(tuple, ids[0])}) == 4 and all(second for _, second in ids[0])
     batch, _ = make_batch(new, dataset.raw_specs(found.params), dataset.cell_readers(found.params))
     assert prepare_raw(dataset, found.params, batch)['categorical'].tolist() == ids[0]
-    # An older version's vocabulary has exponents.
-    vocabulary = found.params.metadata['columns'][0]['vocabulary']
-    vocabulary[vocabulary.index('4006381333931')] = '4.006381333931e+12'
-    assert found.predict(tmp_path / 'new.csv')[0]['categorical'].tolist() == ids[0]
+    # Older versions wrote other exponents.
+    ean, share = (column['vocabulary'] for column in found.params.metadata['columns'][:2])
+    ean[ean.index('4006381333931')] = '4.006381333931e+12'
     assert prepare_raw(dataset, found.params, batch)['categorical'].tolist() == ids[0]
+    share[share.index('5e-05')] = '0.00005'
+    assert found.predict(tmp_path / 'new.csv')[0]['categorical'].tolist() == ids[0]
 
 
 def test_a_number_that_may_mark_missing_amounts_of_a_target_causes_a_warning(prepare):

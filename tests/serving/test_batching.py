@@ -76,7 +76,7 @@ def test_what_waits_is_one_batch_and_a_request_that_fails_fails_alone():
         (lambda x: x[:1], [[1], [2], [3]]),
     ],
 )
-def test_requests_whose_predictions_cannot_be_split_are_predicted_alone(predict, expected):
+def test_requests_whose_predictions_cannot_be_split_are_predicted_alone(predict, expected, caplog):
     has_begun, may_go_on, sizes = threading.Event(), threading.Event(), []
 
     def wait(size):
@@ -90,8 +90,16 @@ def test_requests_whose_predictions_cannot_be_split_are_predicted_alone(predict,
     futures += [batcher.submit({'x': np.array([value])}) for value in (2.0, 3.0)]
     may_go_on.set()
     assert [future.result(100)['y'].tolist() for future in futures] == expected
+    may_go_on.clear()
+    has_begun.clear()
+    futures = [batcher.submit({'x': np.array([1.0])})]
+    assert has_begun.wait(100)
+    futures += [batcher.submit({'x': np.array([value])}) for value in (2.0, 3.0)]
+    may_go_on.set()
+    assert [future.result(100)['y'].tolist() for future in futures] == expected
     batcher.close()
-    assert sizes == [1, 2, 1, 1]
+    assert sizes == [1, 2, 1, 1, 1, 1, 1]
+    assert [message.endswith('from now on, each request is predicted alone.') for message in caplog.messages] == [True]
 
 
 def test_closing_waits_for_what_was_submitted():

@@ -201,8 +201,14 @@ def test_a_version_whose_files_change_after_it_was_loaded_is_loaded_again_once(t
         form = form_of('m', Inputs({'x': tf.TensorSpec([None], tf.float32)}), {})
         os.makedirs(tmp_path / '3' / 'assets.extra')  # The last that `cp -r` copies.
         (tmp_path / '3' / 'assets.extra' / 'form.json').write_text(json.dumps(form))
+        for name in ('server.log', 'notes/a.txt'):  # None of a SavedModel's.
+            (tmp_path / '3' / name).parent.mkdir(exist_ok=True)
+            (tmp_path / '3' / name).write_text('')
+        (tmp_path / '3' / 'assets.extra' / 'link').symlink_to('nowhere')
         for _ in range(2):
             model.reload()
+        (tmp_path / '3' / 'server.log').write_text('more')
+        model.reload()
         assert (len(loads), [field['name'] for field in client.get('/form').json()['fields']]) == (3, ['x'])
         assert ask(client, tmp_path.name, {'instances': [1.0]}) == {'predictions': [3.0]}
 

@@ -17,9 +17,9 @@ from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, IMAGE, L
 from estimator_trainer.common.own_data.tables import dates
 from estimator_trainer.common.own_data.tables.blocks import Block, Table
 from estimator_trainer.common.own_data.tables.cells import are_numbers, is_missing, missing_values, to_days, to_numbers
-from estimator_trainer.common.own_data.tables.numbers import POINT, Style
+from estimator_trainer.common.own_data.tables.numbers import POINT, Style, to_number
 from estimator_trainer.common.own_data.tables.zones import Zones
-from estimator_trainer.common.own_data.values import display, key, spellings
+from estimator_trainer.common.own_data.values import display, key, of_float
 from estimator_trainer.common.targets import is_multilabel
 
 LEARNED = (NUMERIC, CATEGORICAL, DATE, TEXT)
@@ -149,12 +149,19 @@ def _stored(column, facts, missing):
     if column['kind'] == TEXT:  # A missing one has no words.
         return lambda cell: '' if cell in missing else as_read(cell, TEXT)
     if column['kind'] == TARGET:
-        names = {key(value): value for value in facts_of_target(facts, column['name'])['class_names']}
+        names = _by_key(facts_of_target(facts, column['name'])['class_names'])
         return lambda cell: None if cell in missing else names.get(key(cell))
     if column['kind'] != CATEGORICAL:
         return lambda cell: None if cell in missing else cell
-    known = {key(spelling): value for value in reversed(column['vocabulary']) for spelling in spellings(value)}
+    known = _by_key(column['vocabulary'])
     return lambda cell: None if cell in missing else known.get(key(cell), as_read(cell, CATEGORICAL))
+
+
+def _by_key(names):
+    """Returns {key: value}; also of floats of typed tables, which older versions wrote with other exponents."""
+    numbers = {value: to_number(value) for value in names}
+    floats = {value: number for value, number in numbers.items() if number and not 1e-4 <= abs(number) < 1e10}
+    return {of_float(number): value for value, number in floats.items()} | {key(value): value for value in reversed(names)}
 
 
 def as_read(cell: str, kind: str) -> str:

@@ -21,6 +21,7 @@ from estimator_trainer.common.formats import containers
 from estimator_trainer.common.own_data.lines import Lines, Position, Row, in_blocks, numbered
 from estimator_trainer.common.own_data.tables.blocks import LINE, ROW, Block, Table, check_distinct, from_rows
 from estimator_trainer.common.own_data.tables.delimited import Delimited
+from estimator_trainer.common.own_data.values import of_float
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.unicode_forms import in_forms_of
 
@@ -227,13 +228,11 @@ def _as_texts(array):
 
 
 def _with_digits(values, texts):
-    """Returns the texts of numbers, float64 [n], integers in digits, others as Python writes them: Arrow's exponents differ."""
+    """Returns the texts of numbers, float64 [n], as `values.of_float` does, where Arrow's have other exponents."""
     sizes = np.abs(values)
     are_other = (sizes >= 1e10) & (sizes < 2**63) | (sizes < 1e-4) & (sizes > 0)
-    if not are_other.any():
-        return texts
-    written = [str(int(value)) if value.is_integer() else str(value) for value in values[are_other]]
-    return pyarrow.compute.replace_with_mask(texts, pa.array(are_other), pa.array(written))
+    written = pa.array(map(of_float, values[are_other].tolist()), pa.string())
+    return pyarrow.compute.replace_with_mask(texts, pa.array(are_other), written)
 
 
 class _Fraction(str):

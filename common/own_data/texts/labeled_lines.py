@@ -25,20 +25,21 @@ class LabeledLines:
 
     Args:
       path: of the file.
+      may_lack_labels: whether its lines may be texts alone.
 
     Attributes:
-      header: the first line if it names the columns, as label and text do, or text alone, and is skipped; else ''.
+      header: the first line if it names the columns, as label and text do, and is skipped; else ''.
       num_quoted: number of the lines read by `labeled` from which the quotes of csv writers were removed.
 
     Raises:
       UsageError: the file cannot be read, or its header names the text before the label.
     """
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, may_lack_labels: bool = False):
         self.path = path
         self.num_quoted = 0
         first = next(_read(path), None)
-        self.header: str = first.value if first is not None and _is_header(path, first.value) else ''
+        self.header: str = first.value if first is not None and _is_header(path, first.value, may_lack_labels) else ''
         if self.header:
             tf.logging.warning('%s: line 1, %s, names the columns: it is skipped.', path, show(self.header))
 
@@ -92,7 +93,7 @@ def _read(path):
     return composed(path, lambda line: line.strip().strip(_INVISIBLE))
 
 
-def _is_header(path, line):
+def _is_header(path, line, may_lack_labels):
     if isinstance(line, RunError):
         return False
     names = [name.strip(' "').lower() for name in line.split('\t')]
@@ -101,7 +102,7 @@ def _is_header(path, line):
             f'{path}: line 1 names the columns {names[0]} and {names[1]}, but the label must be the first: '
             r"awk -F'\t' -v OFS='\t' '{print $2, $1}' OLD > NEW swaps them"
         )
-    return len(names) <= 2 and names[-1] in _TEXTS and (len(names) == 1 or names[0] in _LABELS)
+    return names[-1] in _TEXTS and (len(names) == 2 and names[0] in _LABELS or may_lack_labels and len(names) == 1)
 
 
 def _explain(line, label, text):
