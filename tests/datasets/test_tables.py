@@ -217,10 +217,11 @@ def test_each_file_of_a_directory_is_a_split_and_another_version_of_the_converte
         (tmp_path / 'parts' / name).write_text('')
     assert find(str(tmp_path / 'parts')).find('eval').splits == ('dev',)
     trained = find(str(tmp_path / 'parts'), trained='dev')
-    message = (
-        f'there is no split eval: the splits are: dev, test: add eval.csv, give {tmp_path}/parts/dev.csv, a share of which'
+    found = refused(trained.find, 'eval')
+    assert (
+        f'no split eval: the splits are: dev, test: add eval.csv, give {tmp_path}/parts/dev.csv, a share of which is' in found
     )
-    assert message in refused(trained.find, 'eval')
+    assert ' held out, with train_split=train, or name another' in found
     assert find(f'{tmp_path}/train.csv').files == [SplitFile(f'{tmp_path}/train.csv', ('train', 'eval'), 0.2)]
     assert Files('csv_file', str(tmp_path), files).find('fold3') is files[0] and files[0].split_of(0) == 'fold3'
     (key, state), (same_key, other) = (fingerprint('a', [], None, version).split('-') for version in (1, 2))
