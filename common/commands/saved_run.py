@@ -63,7 +63,7 @@ def _cure(output_dir: str) -> str:
     known = [start['made_by'].get('hparams') or {} for start in provenance.known(output_dir).starts]
     # After another change, the file had its history, too, without which training would go on with other batches.
     if known and not any(comparison.differences(other, known[-1], (*_LENGTH, 'min_steps')) for other in known):
-        return f'restore it from made_by.hparams in the last line of {provenance.path_of(output_dir)} that has it'
+        return f'restore it from {provenance.place_of(output_dir, "hparams")}'
     return f'restore it, or choose another --output_dir; --warm_start_from={output_dir} takes over the weights'
 
 

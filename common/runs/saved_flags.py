@@ -85,7 +85,7 @@ def origin(output_dir: str) -> str:
     values = [[made_by['flags'].get(name) for name in names] for made_by in known if made_by.get('flags')]
     if not values or any(made_by.get('tasks') != 1 for made_by in known) or any(one != values[-1] for one in values):
         return ''
-    return f' from made_by.flags in the last line of {provenance.path_of(output_dir)} that has it'
+    return f' from {provenance.place_of(output_dir, "flags")}'
 
 
 def asynchronous_since(kept: Mapping[str, Any]) -> int | None:

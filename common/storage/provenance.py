@@ -44,6 +44,11 @@ def path_of(output_dir: str) -> str:
     return os.path.join(output_dir, 'provenance.jsonl')
 
 
+def place_of(output_dir: str, name: str) -> str:
+    """Returns where the file of a run has what made it, such as its flags, for a message."""
+    return f'made_by.{name} in the last line of {path_of(output_dir)} that has it'
+
+
 def canonical(value: Any) -> str:
     """Returns a value as canonical JSON."""
     return json.dumps(json.loads(dumps(value)), sort_keys=True, separators=(',', ':'))
