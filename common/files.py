@@ -26,7 +26,7 @@ from estimator_trainer.common.paths import is_remote, unreachable
 MAX_BYTES = 1 << 30  # Of a file that is read as a whole.
 _PART = re.compile(r'\.[0-9a-f]{32}\.part$')  # Of `atomic_path`.
 _OF_RUN = re.compile(r'.*\.(json|jsonl|csv|pbtxt|lock)|checkpoint|model\.ckpt-.*|events\..*|\.writable')
-# Of local disks, NFS, CIFS and FUSE.
+# Of local disks, NFS, CIFS and FUSE; macOS lacks some.
 _FILE_ERRORS = (
     'EACCES EBUSY EDQUOT EEXIST EFBIG EHOSTDOWN EINVAL EIO EISDIR EKEYEXPIRED ELOOP EMFILE EMLINK ENAMETOOLONG ENFILE ENODEV '
     'ENOENT ENOKEY ENOLCK ENOMEDIUM ENOSPC ENOTCONN ENOTDIR ENOTEMPTY ENOTSUP ENXIO EOVERFLOW EPERM EPIPE EREMOTEIO EROFS '
@@ -203,7 +203,7 @@ def explain(error: BaseException) -> str | None:
         name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename or '')
         return f'{_PART.sub("", name)}: {unreachable(name) or error.strerror}' if name else None
     # TensorFlow adds the system's text for the error to the path, which may have spaces.
-    reasons = '|'.join(re.escape(os.strerror(getattr(errno, name))) for name in _FILE_ERRORS.split())
+    reasons = '|'.join(re.escape(os.strerror(getattr(errno, name))) for name in _FILE_ERRORS.split() if hasattr(errno, name))
     patterns = (rf'^(?:{{{{.*}}}} )?(.+); ({reasons})(?: \[Op:\w+\])?$', r'^(\S.*) (is (?:not )?a directory)$')
     match = next(filter(None, (re.search(pattern, str(error), re.MULTILINE) for pattern in patterns)), None)
     if not match or ':' in match[1] and '/' not in match[1]:  # Of a host and its port, or another text.

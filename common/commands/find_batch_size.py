@@ -15,6 +15,7 @@ from estimator_trainer.common.commands import flags, request, saved_run
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import read_json
 from estimator_trainer.common.options.entry import Trait
+from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.size import count_examples
 from estimator_trainer.common.stop import StopOnSignal
@@ -41,6 +42,8 @@ def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objec
     most = _count(DataSource(dataset, FLAGS.data_dir, params))
     given = [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', f'--data_dir={FLAGS.data_dir}']
     given += flags.arguments(FLAGS, but_for=Trait.LAUNCHER | Trait.NOT_IN_TRIALS | Trait.SET_IN_TRIALS)
+    of_run = [FLAGS[name] for name in names_with(Trait.CHANGES_RESULT) if not FLAGS[name].present]
+    given += [flag.serialize() for flag in of_run if flag.value != flag.default]
     free = memory.available()
     with tempfile.TemporaryDirectory() as directory:
         build.save(params, path := os.path.join(directory, 'hparams.json'))

@@ -8,6 +8,7 @@ from typing import Any
 
 from estimator_trainer.common import files
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.paths import is_remote
 from estimator_trainer.hparams.merge import as_text
 
 _CURES = {  # By the type's name.
@@ -31,8 +32,12 @@ def write(frame: Any, data_dir: str) -> str:
     """Writes a frame to an Arrow file in data_dir, which its content names, and returns the path; its index is left out.
 
     Raises:
-      UsageError: Arrow has no type for a column, or data_dir cannot be written.
+      UsageError: Arrow has no type for a column, or data_dir is remote, or cannot be written.
     """
+    if is_remote(data_dir):
+        raise UsageError(
+            f'data_dir={data_dir}: a table in memory needs a local directory: give one, or write the table to a file'
+        )
     import pyarrow as pa  # Takes 0.15 s, which programs without tables need not wait for.
 
     try:

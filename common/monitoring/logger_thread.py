@@ -53,6 +53,7 @@ class LoggerThread(threading.Thread):
         self._logger, self._module, self._run, self._path = logger, module, run, path
         self._changed = threading.Condition()  # For the following.
         self._rows: deque[Row] = deque(earlier)
+        self._most = len(earlier) + _MAX_ROWS
         self._has_begun = begins
         self._end: tuple[Any, ...] | None = None
         self._lost = 0
@@ -62,7 +63,7 @@ class LoggerThread(threading.Thread):
     def add(self, row: Row) -> None:
         """Adds a row, without waiting."""
         with self._changed:
-            is_full = len(self._rows) >= _MAX_ROWS
+            is_full = len(self._rows) >= self._most
             if self._is_over or is_full:
                 self._lost += 1
             else:
@@ -70,7 +71,7 @@ class LoggerThread(threading.Thread):
                 self._rows.append(row)
                 self._changed.notify()
         if is_full:
-            self._warn(f'is slower than the training: {_MAX_ROWS} rows wait for it, and others are not logged meanwhile')
+            self._warn(f'is slower than the training: {self._most} rows wait for it, and others are not logged meanwhile')
 
     def end(self, state: str, reason: str, artifacts: Mapping[str, str]) -> None:
         """Lets the logger end after the rows that wait."""

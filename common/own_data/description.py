@@ -96,9 +96,7 @@ def log_classes(
             '%s: precision, recall, F1 and decision_threshold are of the class %s, the second one.', source, printable(names[1])
         )
     for alike in _alike(names):
-        what = 'case or spaces' if len({*map(composed, alike)}) > 1 else 'how their accents are stored'
-        shown = ', '.join(map(show, alike))
-        tf.logging.warning('%s: the classes %s differ only in %s: if they are one, write them alike.', source, shown, what)
+        _warn_of_alike(f'{source}: the classes', alike)
     single = [name for name in names if of_trained[name] == 1]
     if single:
         tf.logging.warning('%s: the split %s has only one %s of the class %s.', source, trained, unit, _join(single))
@@ -115,6 +113,12 @@ def _alike(names):
     for name in names:
         groups.setdefault(' '.join(composed(name).casefold().split()), []).append(name)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def _warn_of_alike(subject, alike, others=''):
+    what = 'case or spaces' if len({*map(composed, alike)}) > 1 else 'how their accents are stored'
+    shown = ', '.join(map(show, alike))
+    tf.logging.warning('%s %s%s differ only in %s: if they are one, write them alike.', subject, shown, others, what)
 
 
 def _join(names):
@@ -144,6 +148,10 @@ def describe_features(source: str, terms: Terms, features: Sequence[Feature], ta
         names = ', '.join(feature['name'] for feature in of_kind(features, kind))
         if names:
             tf.logging.info('%s: %s: %s%s', source, kind, names, f', {task}' if kind == terms.roles[0] else '')
+    for feature in of_kind(features, CATEGORICAL):
+        if groups := _alike(feature['vocabulary']):
+            others = ', and others,' if len(groups) > 1 else ''
+            _warn_of_alike(f'{source}: {terms.item} {feature["name"]}: the categories', groups[0], others)
     sizes = [len(feature['vocabulary']) + 1 for feature in of_kind(features, CATEGORICAL)]
     return {terms.items: features, 'vocabulary_sizes': {'categorical': sizes} if sizes else {}}
 

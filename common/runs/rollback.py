@@ -16,7 +16,15 @@ from estimator_trainer.common.files import dumps, names_in, read_json, write_jso
 from estimator_trainer.common.monitoring.summaries import close_writers
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import Options, names_with
-from estimator_trainer.common.storage import abandoned, best_checkpoint, checkpoints, event_files, metrics, run_dir
+from estimator_trainer.common.storage import (
+    abandoned,
+    best_checkpoint,
+    checkpoints,
+    event_files,
+    margins_file,
+    metrics,
+    run_dir,
+)
 from estimator_trainer.common.storage.restore import is_intact
 from estimator_trainer.common.training import exact_program
 from estimator_trainer.hparams import build, overrides
@@ -139,7 +147,7 @@ def finish(output_dir: str) -> None:
     close_writers(output_dir)
     if not is_in_run:
         best_checkpoint.copy_back(output_dir)
-    for part in (checkpoints, exact_program, event_files, metrics, best_checkpoint):
+    for part in (checkpoints, exact_program, event_files, metrics, margins_file, best_checkpoint):
         part.abandon(output_dir, step, folder)
     _undo_changes(run_dir.hparams_path(output_dir), step, folder)
     results = run_dir.results_path(output_dir)

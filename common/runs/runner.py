@@ -133,6 +133,8 @@ def _using(plan, config):
         plan = dataclasses.replace(plan, source=_with_data(plan, saved))
         if is_begun and not saved:
             saved_hparams.compare(plan, plan.params)
+        if is_begun and (plan.schedule.follows or plan.schedule.looks_back):
+            plan = dataclasses.replace(plan, source=saved_hparams.with_batch_start(plan))
         status = cleanup.enter_context(recorded('', False, plan.stop)) if plan.schedule.follows else None
         yield make_experiment(plan, config, status)
 

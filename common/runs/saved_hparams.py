@@ -1,6 +1,7 @@
 """The hyper-parameters of a run that goes on: those that may differ from the saved ones, and the history of those that do."""
 
 from collections.abc import Sequence
+import dataclasses
 import functools
 from typing import Any
 
@@ -8,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import dumps
+from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.runs.plan import Plan
 from estimator_trainer.common.storage import checkpoints, run_dir
 from estimator_trainer.hparams import comparison, overrides
@@ -26,6 +28,12 @@ def compare(plan: Plan, params: HParams, before: int | None = None) -> HParams:
         free = plan.overridden
         advise = functools.partial(overrides.advise, getattr(plan.model, 'OVERRIDABLE_HPARAMS', ()))
     return comparison.compare(params, run_dir.hparams_path(plan.output_dir), free, advise, before, plan.source.given)
+
+
+def with_batch_start(plan: Plan) -> DataSource:
+    """Returns the DataSource of a run that has begun, whose hyper-parameters know the step at which batch_size changed."""
+    history = overrides.read_history(run_dir.hparams_path(plan.output_dir))
+    return dataclasses.replace(plan.source, params=plan.params.with_batch_start(overrides.batch_start(history)))
 
 
 def with_history(plan: Plan, params: HParams, back_to: int | None) -> tuple[HParams, list[dict[str, Any]], int]:

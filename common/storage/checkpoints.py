@@ -17,7 +17,10 @@ from estimator_trainer.common.storage.best_checkpoint import best_dir, find_best
 from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, open_checkpoint, paths_of, without_suffix
 
 # Temporary files of TensorFlow, left behind by an interrupted save.
-_LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')
+_LEFTOVER = re.compile(
+    r'model\.ckpt-\d+_temp(_\w+)?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}'
+    r'|model\.ckpt-\d+\.(index|data-\d+-of-\d+)\.tempstate\d+'  # Of a Saver that is not sharded.
+)
 _CHECKPOINT = re.compile(r'checkpoint|model\.ckpt-\d+\.(index|data-\d+-of-\d+)')
 _SAVED = re.compile(r'model\.ckpt-\d+')
 _REPORT_SECONDS = 60

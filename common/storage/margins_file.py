@@ -5,6 +5,7 @@ training: the order tells which example each is of. NaN stands for those of step
 """
 
 import os
+import shutil
 
 import numpy as np
 
@@ -30,6 +31,14 @@ def restart(output_dir: str, count: int) -> None:
 def append(output_dir: str, margins: np.ndarray) -> None:
     """Adds the margins of the next examples, float16 [n], so that they are in the file if the process is killed then."""
     files.append(margins_path(output_dir), margins.astype(_DTYPE).tobytes())
+
+
+def abandon(output_dir: str, step: int, folder: str) -> None:
+    """Copies the file to a folder of output_dir/abandoned, unless that has it, before a training from an earlier step cuts it."""
+    target = os.path.join(folder, os.path.basename(margins_path(output_dir)))
+    if exists(output_dir) and not os.path.exists(target):
+        with files.atomic_path(target) as part:
+            shutil.copyfile(margins_path(output_dir), part)
 
 
 def exists(output_dir: str) -> bool:

@@ -47,9 +47,10 @@ def without_suffix(path: str) -> str:
 
 
 def paths_of(checkpoint_path: str) -> list[str]:
-    """Returns the paths of a checkpoint's files, given its path without suffix."""
+    """Returns the paths of a checkpoint's files, given its path without suffix, but for those of an interrupted save."""
     directory, name = os.path.split(checkpoint_path)
-    return [os.path.join(directory, found) for found in names_in(directory or '.') if found.startswith(f'{name}.')]
+    names = (found for found in names_in(directory or '.') if found.startswith(f'{name}.') and '.tempstate' not in found)
+    return [os.path.join(directory, found) for found in names]
 
 
 def make_session(config, graph: tf.Graph | None = None, for_one: bool = False) -> tf.Session:

@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+ACCUMULATED = 'accumulated_gradient'  # A variable below the name of another.
 _MAX_DENSE = 2**18  # Elements; up to here one op for a dense gradient is faster than several for a sparse one.
 
 
@@ -56,7 +57,7 @@ def accumulate(
     """
     sums = [
         tf.get_variable(
-            f'{variable.op.name}/accumulated_gradient',
+            f'{variable.op.name}/{ACCUMULATED}',
             variable.shape,
             variable.dtype.base_dtype,
             tf.zeros_initializer(),

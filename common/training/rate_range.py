@@ -15,7 +15,7 @@ from estimator_trainer.common.training.learning_rate import RATES
 
 LOWEST, HIGHEST, STEPS = 1e-6, 10.0, 200
 _MEMORY = 0.95  # Of the moving average of the loss.
-_DIVERGED = 4  # Times the least smoothed loss.
+_DIVERGED = 4  # Times the least smoothed loss, if that is positive.
 _FIRST_STEPS = 10  # In which the average is too short to tell.
 
 
@@ -64,7 +64,9 @@ def measure(step: Callable[[float], float], count: int) -> Curve:
         if not math.isfinite(smoothed):
             break
         found.append((rate, loss, smoothed))
-        if len(found) > _FIRST_STEPS and smoothed > _DIVERGED * min(each[2] for each in found):
+        least, first = min(each[2] for each in found), found[0][2]
+        size = least if least > 0 else max(-least, first - least)
+        if len(found) > _FIRST_STEPS and smoothed > least + (_DIVERGED - 1) * size:
             break
     if not found:
         raise RunError('the first loss is not finite: see --debug_numerics')

@@ -19,7 +19,9 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import retention
 from estimator_trainer.common.storage.restore import ModelChanged, different_variables, unknown_variables, without_slots
 from estimator_trainer.common.training.exact_program import ProgramState
+from estimator_trainer.common.training.gradients import ACCUMULATED
 from estimator_trainer.common.training.loss_watch import LossWatch, NotFinite
+from estimator_trainer.common.training.minimize import LOSS_SCALING_VARIABLES
 from estimator_trainer.common.word_vectors import SCOPE
 
 NOT_FINITE_HINT = 'lower learning_rate, or find the op or the input that made it with --debug_numerics'
@@ -32,11 +34,16 @@ def loss_is_not_finite(step: int, loss: float) -> NotFinite:
 
 
 def are_finite() -> dict[str, tf.Tensor]:
-    """Returns {name of a variable of floats: scalar bool tensor}."""
+    """Returns {name of a variable of floats: scalar bool tensor}.
+
+    With loss scaling, without the sums of accumulated gradients: those that overflow are dropped with the step.
+    """
+    names = {variable.op.name.rpartition('/')[2] for variable in tf.global_variables()}
+    left_out = ACCUMULATED if LOSS_SCALING_VARIABLES[0] in names else None
     return {
         variable.op.name: tf.reduce_all(tf.math.is_finite(variable))
         for variable in tf.global_variables()
-        if variable.dtype.base_dtype.is_floating
+        if variable.dtype.base_dtype.is_floating and variable.op.name.rpartition('/')[2] != left_out
     }
 
 

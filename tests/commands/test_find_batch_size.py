@@ -6,6 +6,7 @@ import pytest
 
 import estimator_trainer
 from estimator_trainer.common.commands import batch_trials, find_batch_size
+from estimator_trainer.common.sweep.batch_sizes import Trial
 from tests.shared import POLYNOMIAL, refused
 
 
@@ -25,6 +26,22 @@ def test_a_trial_writes_its_time_and_its_peak(tmp_path, monkeypatch, capsys):
     assert batch_trials.main(argv) == 0, capsys.readouterr().err
     found = json.loads((tmp_path / 'found.json').read_text())
     assert found['seconds'] > 0 and found['peak'] > 10**8
+
+
+def test_sizes_are_those_of_a_run_with_its_flags(run, trained_run, monkeypatch):
+    path = trained_run('polynomial') / 'flags.json'
+    path.write_text(json.dumps(json.loads(path.read_text()) | {'num_towers': 2, 'freeze': 'nothing', 'eval_steps': 7}))
+    arguments = []
+
+    def try_size(begin, directory, size, given, *others):
+        arguments.append(given)
+        return Trial(size, 1.0, 10**9)
+
+    monkeypatch.setattr(find_batch_size, '_try', try_size)
+    code, _, err = run('--schedule=find_batch_size', '--precision=bfloat16')
+    assert code == 0 and 'From the run: ' in err, err
+    assert {'--num_towers=2', '--freeze=nothing', '--precision=bfloat16'} <= {*arguments[0]}
+    assert not [flag for flag in arguments[0] if flag.startswith(('--xla', '--num_gpus', '--overfit_batches'))]
 
 
 @pytest.mark.parametrize('model', [object()])

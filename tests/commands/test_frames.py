@@ -37,6 +37,12 @@ def test_columns_that_mean_nothing_in_a_file_are_refused_with_the_cure(tmp_path,
     assert refused(frames.write, frame, str(tmp_path)) == message
 
 
+def test_a_remote_directory_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert refused(frames.write, TABLE, 'gs://bucket/data').startswith('data_dir=gs://bucket/data: a table in memory needs a')
+    assert not [*tmp_path.iterdir()]
+
+
 def test_what_is_no_table_of_several_columns_is_refused_in_one_line(tmp_path, monkeypatch):
     series = types.SimpleNamespace(iloc=None, __arrow_c_stream__=None)
     assert refused(frames.write, series, str(tmp_path)).endswith('it is a Series: give a DataFrame, with the target')

@@ -4,7 +4,8 @@ import unicodedata
 
 import pytest
 
-from estimator_trainer.common.own_data.description import log_classes
+from estimator_trainer.common.own_data.description import describe_features, log_classes
+from estimator_trainer.common.own_data.schema import COLUMNS
 from estimator_trainer.common.own_data.values import MISSING, display, key, spellings
 
 
@@ -53,3 +54,14 @@ def test_classes_that_differ_only_in_how_they_are_written_are_warned_of(caplog):
     log_classes('own', names, {'train': dict.fromkeys(names, 2)}, 'train')
     assert "own: the classes 'Dog', 'dog ' differ only in case or spaces: if they are one" in caplog.text
     assert 'differ only in how their accents are stored: if they are one' in caplog.text and caplog.text.count('differ') == 2
+
+
+def test_categories_that_differ_only_in_how_they_are_written_are_warned_of_once_a_column(caplog):
+    kind = {'kind': 'categorical'}
+    columns = [{'name': 'pet', **kind, 'vocabulary': ['Dog', 'cat', 'dog ', 'DOG', 'Cat']}]
+    columns += [{'name': 'size', **kind, 'vocabulary': ['1', '2', 'a b', 'ab']}]
+    describe_features('own', COLUMNS, columns, 'classification')
+    assert [message for message in caplog.messages if 'differ' in message] == [
+        "own: column pet: the categories 'Dog', 'dog ', 'DOG', and others, differ only in case or spaces: "
+        'if they are one, write them alike.'
+    ]

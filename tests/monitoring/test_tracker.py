@@ -63,6 +63,16 @@ def test_a_run_that_resumes_goes_on_in_its_tracked_run_and_logs_no_row_twice_and
     assert [state for state, *_ in calls(tmp_path, 'end')] == ['stopped', 'finished']
 
 
+def test_a_run_that_resumes_with_many_rows_loses_none_of_the_new_ones(make, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(logger_thread, '_MAX_ROWS', 2)
+    (tmp_path / 'loggers').mkdir()
+    (tmp_path / 'loggers/own.json').write_text('{"id": "run 1", "training": 3}')
+    tracked = make(earlier=[row_of_training(step, {'loss': 3}) for step in range(4)], begins=False)
+    tracked.log(4, {'loss': 1})
+    tracked.end('finished', '')
+    assert [step for step, _ in calls(tmp_path, 'log')] == [4] and not warnings(caplog)
+
+
 @pytest.mark.parametrize(
     'failure, cause, logged',
     [

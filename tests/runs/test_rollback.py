@@ -14,7 +14,7 @@ from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.runs import rollback
-from estimator_trainer.common.storage import best_checkpoint, checkpoints, metrics
+from estimator_trainer.common.storage import best_checkpoint, checkpoints, margins_file, metrics
 from estimator_trainer.common.storage.metrics import add_metrics
 from estimator_trainer.common.storage.objective import Objective
 from tests.shared import DAMAGES, POLYNOMIAL, assert_equal, losses, read_weights, rows
@@ -59,7 +59,7 @@ def output(tmp_path):
     (output / 'eval_of_another_run' / 'hparams.json').write_text('{}')
     saved = {'learning_rate': 0.4, 'batch_size': 16, 'override_history': CHANGES}
     (output / 'hparams.json').write_text(json.dumps(saved))
-    for name in ('results.json', 'export/1/saved_model.pb', 'predictions.jsonl', 'graph.pbtxt'):
+    for name in ('results.json', 'export/1/saved_model.pb', 'predictions.jsonl', 'graph.pbtxt', 'margins.f16'):
         (output / name).parent.mkdir(parents=True, exist_ok=True)
         (output / name).write_text(name)
     return output
@@ -105,7 +105,8 @@ def test_what_is_newer_is_left_behind_whole_and_the_run_is_as_it_was_at_the_step
     assert tf.train.load_variable(f'{abandoned}/best/model.ckpt-8', 'w') == 8
     saved = {'learning_rate': 0.2, 'batch_size': 8, 'override_history': CHANGES[:1]}
     assert json.loads((output / 'hparams.json').read_text()) == saved
-    for name in ('metrics.csv', 'hparams.json', 'results.json', 'best/best.json'):
+    margins_file.restart(str(output), 3)  # As the training from there does.
+    for name in ('metrics.csv', 'hparams.json', 'results.json', 'best/best.json', 'margins.f16'):
         assert (abandoned / name).read_bytes() == whole[name]
     kept = [name for name in whole if name.startswith(('export', 'predictions', 'graph', 'evaluated_by', 'eval_of'))]
     assert len(kept) == 6 and all(contents(output)[name] == whole[name] for name in kept)

@@ -74,6 +74,14 @@ def test_the_records_of_a_run_that_changes_its_batch_size_are_those_that_it_was_
     assert found(3, 4) == (fed[3:4], {3: 12})
 
 
+def test_what_follows_or_looks_back_at_a_run_counts_examples_as_its_training_does(trained):
+    run, _, fed = trained
+    with run._opened({'schedule': 'suspects', 'checkpoint': None}) as experiment:
+        assert experiment.source.params.examples_at(12) == sum(map(len, fed)) == 57
+    with run._opened({'schedule': 'continuous_eval', 'num_epochs': 2.0}) as experiment:
+        assert experiment.train_steps == 13  # 9 + (60 - 48) / 3.
+
+
 def counts(ids):
     return {
         'examples': len(ids),

@@ -57,6 +57,13 @@ def test_a_stop_during_the_copy_leaves_the_best_checkpoint_as_it_was(tmp_path, m
     assert not [name for name in os.listdir(tmp_path / 'best') if 'ckpt-1' in name or 'ckpt-2' in name]
 
 
+def test_what_a_killed_save_of_the_same_step_left_does_not_count(tmp_path):
+    keep(tmp_path, 1, accuracy=0.5)
+    # As TensorFlow names what a Saver writes that is not sharded.
+    (tmp_path / 'model.ckpt-2.data-00000-of-00001.tempstate1234').write_text('half')
+    assert keep(tmp_path, 2, accuracy=0.6) == 2
+
+
 @pytest.mark.parametrize('is_of_older_framework', [False, True])
 def test_values_that_are_not_finite_are_compared_as_numbers(tmp_path, is_of_older_framework):
     record = tmp_path / 'best' / 'best.json'

@@ -90,6 +90,7 @@ def test_leftovers_of_an_interrupted_save_are_deleted_and_not_taken_for_checkpoi
     leftovers = [
         *('model.ckpt-8_temp/part-00000-of-00001', 'model.ckpt-9.data-00000-of-00001', 'model.ckpt-9.meta'),
         *(f'{name}.tmp{DIGITS}' for name in ('model.ckpt-4.meta', 'checkpoint', 'graph.pbtxt')),
+        *(f'model.ckpt-{name}.tempstate1234' for name in ('4.index', f'8.{DATA}')),
         *(f'{name}.{DIGITS}.part' for name in ('hparams.json', 'graph.pbtxt', 'report.html', 'data_summary.txt')),
     ]
     others = ['model.ckpt-4_temperature.txt', 'notes.json.old.part', 'checkpoint.tmp', 'model.ckpt-\udcff.index']

@@ -1,5 +1,6 @@
 """Several losses, each with its own variables and optimizer, compared with calculations by hand."""
 
+import math
 import types
 
 import numpy as np
@@ -11,6 +12,7 @@ from estimator_trainer.common.cluster.training_task import Means
 from estimator_trainer.common.ops.layers import dropout
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.plugins.loss_contract import loss_steps, loss_variables
+from estimator_trainer.common.training import saving
 from estimator_trainer.common.training.minimize import Objective, minimize
 from tests.linear import check_loop, make_estimator, train_in_session
 from tests.shared import refused
@@ -163,6 +165,16 @@ def test_a_gradient_that_is_not_finite_skips_the_update_of_its_loss_only(session
         session.run(train)
     assert session.run([a, b]) == pytest.approx([2, 2 - RATE * 3])
     assert session.run([known[scales[name]] for name in 'ab']) == [2**14, 2**15]
+
+
+@pytest.mark.parametrize('has_scaling', [True, False])
+def test_sums_of_gradients_that_overflow_may_be_saved_only_if_the_update_skips_them(session, has_scaling):
+    weights = make_weights()
+    train = make_step({'a': weights[0] * math.inf}, loss_scaling=has_scaling, gradient_accumulation_steps=2)
+    session.run(tf.global_variables_initializer())
+    session.run(train)
+    found = session.run(saving.are_finite())
+    assert found['a'] and found.get('a/accumulated_gradient', 'left out') == ('left out' if has_scaling else False)
 
 
 def test_what_variables_must_not_return_is_named(session):

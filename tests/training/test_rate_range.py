@@ -40,6 +40,13 @@ def test_a_loss_that_diverges_ends_it():
     assert np.isfinite(rate_range.measure(lambda rate: math.nan if rate > 1 else bowl(rate), 100).smoothed).all()
 
 
+def test_a_loss_below_zero_diverges_as_one_above():
+    assert len(rate_range.measure(lambda rate: -1 - rate, 100).rate) == 100
+    assert len(rate_range.measure(lambda rate: -math.log10(rate) - 2, 100).rate) == 100  # From 4 to -3.
+    above, below = (rate_range.measure(lambda rate, by=by: 1e9 if rate > 0.1 else bowl(rate) - by, 200) for by in (0, 30))
+    assert len(below.rate) == len(above.rate) < 200 and below.suggest() == above.suggest()
+
+
 def test_a_loss_that_does_not_fall_has_no_rate():
     assert failed(rate_range.measure(lambda rate: 1.0 + rate, 50).suggest).startswith('the loss has not fallen at any rate')
     assert failed(rate_range.measure, lambda rate: math.inf, 50) == 'the first loss is not finite: see --debug_numerics'
