@@ -63,6 +63,8 @@ def _check(params, size):
     check_rate(params, 'drop_rate')
     check_range(params, 'filters', 1)
     check_range(params, 'dense_units', 1)
+    if None in size:
+        raise UsageError('--model=alexnet: pictures must have one size, which the dataset must tell')
     if min(size) < 2 ** len(params.filters):
         raise UsageError(
             f'filters={list(params.filters)} must be at most {min(size).bit_length() - 1} numbers, each of which '

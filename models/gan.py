@@ -16,12 +16,13 @@ Representation Learning with Deep Convolutional Generative Adversarial Networks,
 
 import functools
 import os
+import re
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, check_range
-from estimator_trainer.common.files import read_json
+from estimator_trainer.common.files import names_in, read_json
 from estimator_trainer.common.ops.frozen_weights import frozen_weights
 from estimator_trainer.common.ops.images import image_grid
 from estimator_trainer.common.ops.layers import batch_normalization, leaky_relu
@@ -32,6 +33,7 @@ from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.defaults import DEFAULTS
 from estimator_trainer.models import alexnet
 
+_INDEX = re.compile(r'model\.ckpt-(\d+)\.index')  # Of the checkpoint of a step.
 OVERRIDABLE_HPARAMS = INFERENCE_HPARAMS = ('recognizer_dir',)
 _NUM_SHOWN = 64
 _CONFIDENCE = 0.9
@@ -142,15 +144,15 @@ def _discriminator(images, params):
 def _recognize(images, generated, params):
     """Returns the recognizer's predictions for real and generated images; see `model`."""
     directory = params.recognizer_dir
-    checkpoint = tf.train.latest_checkpoint(directory)
     try:
         saved = HParams({**DEFAULTS, **read_json(os.path.join(directory, 'hparams.json'))})
     except ValueError as error:
         raise UsageError(f'recognizer_dir={directory}: is not the directory of a run: {error}') from None
-    if saved.model != 'alexnet' or not checkpoint:
+    steps = [int(found[1]) for found in map(_INDEX.fullmatch, names_in(directory)) if found]
+    if saved.model != 'alexnet' or not steps:
         raise UsageError(f'recognizer_dir={directory}: must have a checkpoint of --model=alexnet')
     both = {'image': tf.concat([images, generated], 0)}
-    with frozen_weights('recognizer', checkpoint):
+    with frozen_weights('recognizer', os.path.join(directory, f'model.ckpt-{max(steps)}')):
         no_labels = {'label': tf.zeros(get_shape(both['image'])[:1], tf.int32)}  # Without any, there is no embedding.
         found, _ = alexnet.model(both, no_labels, tf.estimator.ModeKeys.EVAL, saved)
     batch = get_shape(images)[0]

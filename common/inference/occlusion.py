@@ -32,16 +32,17 @@ def behind_patches(image: np.ndarray) -> np.ndarray:
     return copies
 
 
-def weights(whole: float, parts: np.ndarray) -> np.ndarray:
+def weights(whole: float, parts: np.ndarray, least: float = _LEAST) -> np.ndarray:
     """Returns by how much the probability falls without each part, float [n], as a share of the largest fall; 0 where it rises.
 
     Args:
-      whole: the probability with all parts.
+      whole: the probability, or another number, with all parts.
       parts: float [n], without each.
+      least: a fall by less is none.
     """
     falls = np.maximum(whole - parts, 0)
     most = falls.max(initial=0)
-    return falls / most if most >= _LEAST else np.zeros(len(parts))
+    return falls / most if most and most >= least else np.zeros(len(parts))
 
 
 def tinted(image: np.ndarray, heat: np.ndarray) -> np.ndarray:

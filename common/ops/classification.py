@@ -88,7 +88,7 @@ def classification_metrics(
     """Returns the accuracy, the precision-recall curve, the confusion matrix for up to 1,000 classes, and the AUC for two.
 
     Args:
-      labels: 'label', int [batch], and, for a weighted accuracy, 'weight', float [batch].
+      labels: 'label', int [batch], and, for a weighted accuracy and AUC, 'weight', float [batch].
       predictions: 'class' and 'probabilities', from `classifier_outputs`.
       num_classes: number of classes.
       class_names: their names, for the confusion matrix.
@@ -101,5 +101,5 @@ def classification_metrics(
         metrics['confusion_matrix'] = confusion_matrix(labels['label'], predictions['class'], num_classes, class_names)
     if num_classes == 2:
         log_probabilities = tf.log(predictions['probabilities'])
-        metrics['auc'] = auc(labels['label'], log_probabilities[:, 1] - log_probabilities[:, 0])
+        metrics['auc'] = auc(labels['label'], log_probabilities[:, 1] - log_probabilities[:, 0], labels.get('weight'))
     return metrics

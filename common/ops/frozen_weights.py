@@ -7,12 +7,12 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 
-_AVERAGE = '/ExponentialMovingAverage'
+_AVERAGES = ('/ExponentialMovingAverage', '/StochasticWeightAverage')  # Of ema_decay and of swa_start.
 
 
 @contextlib.contextmanager
 def frozen_weights(scope: str, checkpoint_path: str) -> Iterator[None]:
-    """Within the block, new variables have the values of a checkpoint: the moving averages, if it has any.
+    """Within the block, new variables have the values of a checkpoint: their averages, if it has any.
 
     They are local variables, with their values in the graph: they are not trained, and no checkpoint of the graph has them.
 
@@ -31,7 +31,7 @@ def frozen_weights(scope: str, checkpoint_path: str) -> Iterator[None]:
 
     def create(next_creator, **kwargs):
         name = kwargs['name'].partition(f'{scope}/')[2]
-        found = f'{name}{_AVERAGE}' if f'{name}{_AVERAGE}' in shapes else name
+        found = next((f'{name}{end}' for end in _AVERAGES if f'{name}{end}' in shapes), name)
         if found not in shapes:
             raise UsageError(f'{checkpoint_path}: has no variable {name}')
         if not tf.TensorShape(shapes[found]).is_compatible_with(kwargs.get('shape')):

@@ -18,7 +18,7 @@ _MARGIN = 56
 _MAX_TABLE = 100  # Classes; a larger table is hard to read and slow to render.
 
 
-def auc(labels: tf.Tensor, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def auc(labels: tf.Tensor, scores: tf.Tensor, weights: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
     """Measures how often a positive example scores higher than a negative one: a metric for `eval_metrics`.
 
     Compares scores as float16; ties count one half. So give logits or log-odds rather than probabilities, many of which tie
@@ -27,6 +27,7 @@ def auc(labels: tf.Tensor, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     Args:
       labels: int or bool [batch]: 0 for negative, all others are positive.
       scores: float [batch], no NaN.
+      weights: of the examples, float [batch]; None for 1.
 
     Returns:
       (value, update_op) as in tf.metrics, float32 scalars: the area in [0, 1], NaN until there are examples of both kinds. The
@@ -34,7 +35,7 @@ def auc(labels: tf.Tensor, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """
     with tf.variable_scope(None, 'auc'):
         is_positive = tf.not_equal(tf.cast(labels, tf.int32), 0)
-        counts, update = count_cells([2, RANKS], tf.cast(is_positive, tf.int32) * RANKS + rank(scores))
+        counts, update = count_cells([2, RANKS], tf.cast(is_positive, tf.int32) * RANKS + rank(scores), weights)
         return _area(counts.read_value()), _area(update)
 
 
@@ -53,7 +54,7 @@ def scores_of(*ranks: int) -> np.ndarray:
 
 
 def _area(counts):
-    """Returns the area for int64 [2, bins], the counts of negatives and positives by score."""
+    """Returns the area for the counts of negatives and positives by score, int64 or float64 [2, bins]."""
     negatives, positives = tf.unstack(tf.cast(counts, tf.float64))
     below = tf.cumsum(negatives, exclusive=True) + negatives / 2
     return tf.cast(tf.reduce_sum(positives * below) / (tf.reduce_sum(positives) * tf.reduce_sum(negatives)), tf.float32)
@@ -190,18 +191,20 @@ def draw_matrix(counts: np.ndarray, class_names: Sequence[str] | None = None) ->
     return np.asarray(canvas)[None]
 
 
-def count_cells(shape: Sequence[int], cells: tf.Tensor) -> tuple[tf.Variable, tf.Tensor]:
-    """Counts how often each cell occurs over an evaluation.
+def count_cells(shape: Sequence[int], cells: tf.Tensor, weights: tf.Tensor | None = None) -> tuple[tf.Variable, tf.Tensor]:
+    """Counts how often each cell occurs over an evaluation, or sums the weights of its occurrences.
 
     Args:
       shape: of the counts.
       cells: int32 [n], numbers of cells, row by row.
+      weights: float [n]; None to count.
 
     Returns:
-      The counts, int64, and the op that adds these cells, whose value is the new counts.
+      The counts, int64, or float64 with weights, and the op that adds these cells, whose value is the new counts.
     """
-    counts, size = make_counts(shape), math.prod(shape)
-    new = tf.math.bincount(cells, minlength=size, maxlength=size, dtype=tf.int64)
+    dtype, size = tf.int64 if weights is None else tf.float64, math.prod(shape)
+    counts, each = make_counts(shape, dtype), None if weights is None else tf.cast(weights, dtype)
+    new = tf.math.bincount(cells, each, minlength=size, maxlength=size, dtype=dtype)
     return counts, tf.assign_add(counts, tf.reshape(new, shape))
 
 

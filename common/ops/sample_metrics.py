@@ -1,5 +1,7 @@
 """Metrics of generated samples: the Fréchet distance to real examples, and the entropy of their classes."""
 
+import math
+
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.ops.metrics import count_cells, make_counts
@@ -25,6 +27,9 @@ def frechet_distance(real: tf.Tensor, generated: tf.Tensor) -> tuple[tf.Tensor, 
         (real_mean, real_covariance, real_update), (mean, covariance, update) = (
             _moments(name, examples) for name, examples in (('real', real), ('generated', generated))
         )
+        # Not a matrix with a NaN, of fewer than two examples, which `eigh` refuses.
+        is_known = tf.reduce_all(tf.math.is_finite(real_covariance)) & tf.reduce_all(tf.math.is_finite(covariance))
+        real_covariance, covariance = (tf.where_v2(is_known, one, 0.0) for one in (real_covariance, covariance))
         # C1 C2 and F' C2 F, which is symmetric, have the same eigenvalues, but for zeros, if C1 = F F'.
         values, vectors = tf.linalg.eigh(real_covariance)
         factor = vectors * _root(values)
@@ -33,7 +38,7 @@ def frechet_distance(real: tf.Tensor, generated: tf.Tensor) -> tuple[tf.Tensor, 
         distance = tf.reduce_sum(tf.square(real_mean - mean)) + traces
         with tf.control_dependencies([real_update]):
             number = update[-1, -1]
-        return tf.cast(distance, tf.float32), number
+        return tf.cast(tf.where_v2(is_known, distance, math.nan), tf.float32), number
 
 
 def _moments(name, examples):

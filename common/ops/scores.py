@@ -111,10 +111,18 @@ def _tally(labels, probabilities, predicted, weights):
         tf.equal(labels, predicted),
         confidence,
         -tf.log(tf.maximum(of_label, _EPSILON)),
-        tf.nn.in_top_k(probabilities, labels, _TOP),
+        _is_in_top(probabilities, labels, of_label),
     ]
     new = tf.stack([tf.cast(column, tf.float64) for column in columns], 1) * weights[:, None]
     return _accumulate('tally', [_RANGES, len(columns)], ranges[:, None], new)
+
+
+def _is_in_top(probabilities, labels, of_label):
+    """Returns whether the label is among the most probable classes; of equal ones, as by argmax, the first come first."""
+    classes = tf.range(probabilities.shape[1], dtype=tf.int64)
+    is_above = probabilities > of_label[:, None]
+    is_above |= tf.equal(probabilities, of_label[:, None]) & (classes < labels[:, None])
+    return (tf.reduce_sum(tf.cast(is_above, tf.int32), 1) < _TOP) & tf.math.is_finite(of_label)
 
 
 def _ranks(labels, probabilities, weights):

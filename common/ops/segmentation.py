@@ -61,8 +61,9 @@ def pixel_loss(labels: Mapping[str, tf.Tensor], logits: tf.Tensor) -> tf.Tensor:
     Returns:
       float32 [batch].
     """
-    known = tf.not_equal(labels['label'], IGNORED)
-    label = tf.where_v2(known, labels['label'], 0)
+    label = tf.cast(labels['label'], tf.int32)
+    known = tf.not_equal(label, IGNORED)
+    label = tf.where_v2(known, label, 0)
     loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits) * tf.cast(known, tf.float32)
     if 'pixel_weight' in labels:
         loss *= labels['pixel_weight']
@@ -89,7 +90,7 @@ def segmentation_metrics(
       num_classes: number of classes.
       class_names: their names, for those of metrics, in which only characters of names of variables stay.
     """
-    label = tf.reshape(labels['label'], [-1])
+    label = tf.reshape(tf.cast(labels['label'], tf.int32), [-1])
     cells = tf.boolean_mask(label * num_classes + tf.reshape(predictions['class'], [-1]), tf.not_equal(label, IGNORED))
     with tf.variable_scope(None, 'pixels'):
         counts, updated = count_cells([num_classes, num_classes], cells)

@@ -158,7 +158,7 @@ def target_metrics(labels: Tensors, predictions: Tensors, params: HParams) -> di
     end with the key of the target, as accuracy_KEY. Of labels that apply or not: accuracy, the share of right ones of all.
     """
     if is_forecast(params.metadata):
-        return _number_metrics(labels, predictions['value'])
+        return _number_metrics(labels['label'], predictions['value'])
     if is_multilabel(params.metadata):
         weight = labels.get('weight')
         weights = weight if weight is None else weight[:, None] * tf.ones_like(predictions['probabilities'])
@@ -170,14 +170,14 @@ def target_metrics(labels: Tensors, predictions: Tensors, params: HParams) -> di
             predicted = {name: predictions[target.named(name)] for name in ('class', 'probabilities')}
             metrics = classification_metrics(own, predicted, target.num_classes, target.class_names or None)
         else:
-            metrics = _number_metrics(own, predictions[target.named('value')])
+            metrics = _number_metrics(own['label'], predictions[target.named('value')], own.get('weight'))
         found |= {target.named(name): metric for name, metric in metrics.items()}
     return found
 
 
-def _number_metrics(labels, values):
-    label = tf.cast(labels['label'], tf.float32)
+def _number_metrics(labels, values, weights=None):
+    labels = tf.cast(labels, tf.float32)
     return {
-        'mean_absolute_error': tf.metrics.mean_absolute_error(label, values),
-        'rmse': tf.metrics.root_mean_squared_error(label, values),
+        'mean_absolute_error': tf.metrics.mean_absolute_error(labels, values, weights),
+        'rmse': tf.metrics.root_mean_squared_error(labels, values, weights),
     }

@@ -1,6 +1,6 @@
 """The predictions of several targets, apart."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,18 +9,17 @@ from estimator_trainer.common.inference.prediction import Prediction
 from estimator_trainer.common.targets import is_multilabel, targets_of
 
 
-def of_targets(prediction: Prediction, metadata: Mapping[str, Any]) -> Iterator[Prediction]:
-    """Yields, for each target, what is predicted of it and its label, named as those of a single target.
+def of_target(prediction: Prediction, metadata: Mapping[str, Any], place: int) -> Prediction:
+    """Returns what is predicted of one of several targets and its label, named as those of a single target.
 
     A label that applies or not is of two classes, 0 and 1.
     """
-    for place, target in enumerate(targets_of(metadata)):
-        if is_multilabel(metadata):
-            p = prediction.values['probabilities'][place]
-            values = {'class': prediction.values['predicted'][place], 'probabilities': np.array([1 - p, p])}
-            label = None if prediction.label is None else prediction.label[place]
-        else:
-            names = ('class', 'probabilities', 'value')
-            values = {name: prediction.values[key] for name in names if (key := target.named(name)) in prediction.values}
-            label = (prediction.label or {}).get(target.named('label'))
-        yield Prediction(prediction.fields, values, label=label)
+    found, target = prediction.values, targets_of(metadata)[place]
+    if not is_multilabel(metadata):
+        values = {name: found[key] for name in ('class', 'probabilities', 'value') if (key := target.named(name)) in found}
+        return Prediction(prediction.fields, values, label=(prediction.label or {}).get(target.named('label')))
+    values = {}
+    if 'predicted' in found and 'probabilities' in found:  # A model of the user's own may name them otherwise.
+        p = found['probabilities'][place]
+        values = {'class': found['predicted'][place], 'probabilities': np.array([1 - p, p])}
+    return Prediction(prediction.fields, values, label=None if prediction.label is None else prediction.label[place])

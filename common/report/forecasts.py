@@ -26,6 +26,8 @@ def figures(predictions: Iterable[Prediction], metadata: Mapping[str, Any]) -> d
     sums: Any = 0
     count, shown = 0, dict[str, collections.deque[Prediction]]()
     for prediction in predictions:
+        if prediction.label is None or 'value' not in prediction.values:  # A model of the user's own may name it otherwise.
+            continue
         group = prediction.fields.get('group', '')
         if group in shown or len(shown) < _MAX_GROUPS:
             shown.setdefault(group, collections.deque(maxlen=_span(len(prediction.label)))).append(prediction)

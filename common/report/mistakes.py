@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Mapping, Sequence
 import io
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,7 +74,8 @@ def place_of(fields: Mapping[str, Any]) -> str:
     if 'example_id' in fields:
         return str(fields['example_id'])
     others = {name: value for name, value in fields.items() if name not in ('split', 'example', 'file')}
-    where = ', '.join(f'{name} {value}' for name, value in others.items())
+    file = os.path.basename(str(fields.get('file', ''))) if 'record' in others else ''  # One of several.
+    where = ', '.join([*filter(None, [file]), *(f'{name} {value}' for name, value in others.items())])
     return where or f'example {fields.get("example", "")}'
 
 

@@ -45,7 +45,7 @@ def collect(predictions: Iterable[Prediction], num_classes: int, num_worst: int)
     """Returns what predictions with the masks as labels are; None if there are no masks."""
     counts, pictures, worst = np.zeros([num_classes, num_classes], np.int64), 0, Worst(num_worst)
     for prediction in predictions:
-        if prediction.label is None:
+        if prediction.label is None or prediction.values.get('class', np.zeros(0)).ndim != 2:  # Of a user's own model.
             continue
         known = prediction.label != IGNORED
         label, classes = prediction.label[known], prediction.values['class'][known]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from estimator_trainer.common import tags
 from estimator_trainer.common.inference.prediction import Prediction
 from estimator_trainer.common.report import predicted
 from estimator_trainer.common.report.mistakes import Mistake, place_of
@@ -12,7 +13,7 @@ from estimator_trainer.common.report.mistakes import Mistake, place_of
 def of_tokens(predictions: Iterable[Prediction], names: Sequence[str]) -> Iterator[Prediction]:
     """Yields a prediction of a class for each token of sentences, with the number of its tag as the label, if it is known."""
     numbers = {name: number for number, name in enumerate(names)}
-    for prediction in predictions:
+    for prediction in filter(_is_tagged, predictions):
         for tag, label in zip(_tags(prediction), prediction.label or ()):
             yield Prediction({}, {'class': np.array(numbers[tag])}, label=numbers[label])
 
@@ -23,7 +24,7 @@ class Worst(predicted.Worst):
     def watch(self, predictions: Iterable[Prediction]) -> Iterator[Prediction]:
         """Yields the same predictions."""
         for prediction in predictions:
-            if wrong := len(_wrong(prediction)):
+            if wrong := _is_tagged(prediction) and len(_wrong(prediction)):
                 self.add(wrong, prediction)
             yield prediction
 
@@ -32,11 +33,16 @@ class Worst(predicted.Worst):
         return [_describe(prediction) for _, prediction in self.ordered()]
 
 
+def _is_tagged(prediction):
+    """Whether a prediction has tags of tokens; a model of the user's own may name them otherwise."""
+    return tags.are_predicted(prediction.values)
+
+
 def _describe(prediction):
-    tags, wrong, tokens = _tags(prediction), _wrong(prediction), [*map(_text, prediction.values['tokens'])]
-    labels, found = (', '.join(f'{tokens[i]} {given[i]}' for i in wrong) for given in (prediction.label, tags))
-    detail = f'{len(wrong)} of {len(tags)} tokens'
-    return Mistake(place_of(prediction.fields), labels, found, detail, '', {'sentence': ' '.join(tokens)})
+    found, wrong, tokens = _tags(prediction), _wrong(prediction), [*map(_text, prediction.values['tokens'])]
+    labels, shown = (', '.join(f'{tokens[i]} {given[i]}' for i in wrong) for given in (prediction.label, found))
+    detail = f'{len(wrong)} of {len(found)} tokens'
+    return Mistake(place_of(prediction.fields), labels, shown, detail, '', {'sentence': ' '.join(tokens)})
 
 
 def _wrong(prediction):

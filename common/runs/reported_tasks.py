@@ -1,6 +1,7 @@
 """The parts of a report for predictions other than a class or number: several targets, masks, tags, forecasts."""
 
 from collections.abc import Iterable, Sequence
+import dataclasses
 import functools
 from typing import Any
 
@@ -8,7 +9,7 @@ from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.inference.prediction import Prediction, predict_split
 from estimator_trainer.common.report import classification, forecasts, mistakes, predicted, regression, segmentation, tagged
-from estimator_trainer.common.report.by_target import of_targets
+from estimator_trainer.common.report.by_target import of_target
 from estimator_trainer.common.report.mistakes import Mistake
 from estimator_trainer.common.report.predicted import Predicted
 from estimator_trainer.common.runs.experiment import Experiment
@@ -76,10 +77,10 @@ def _of_masks(predictions, params, count=mistakes.MAX_MISTAKES):
 
 def _of_targets(predictions, params):
     """Returns the variables for several targets: the figures of each."""
-    parts = [[*of_targets(prediction, params.metadata)] for prediction in predictions]
+    kept = [dataclasses.replace(prediction, image=None) for prediction in predictions]
     targets = []
-    for target, of_one in zip(targets_of(params.metadata), zip(*parts)):
-        found = predicted.collect(of_one, 0)
+    for place, target in enumerate(targets_of(params.metadata)):
+        found = predicted.collect((of_target(prediction, params.metadata, place) for prediction in kept), 0)
         targets.append({'name': target.name, 'predicted': found, **figures(found, target.class_names)})
     return {'targets': targets}
 

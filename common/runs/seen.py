@@ -39,8 +39,8 @@ def seen(experiment: Experiment) -> dict[str, Any]:
 
 def _steps(experiment):
     """Returns the first and the last of the steps to look at: those of --step, all up to a single one, or all of the run."""
-    path, given = experiment.estimator.latest_checkpoint(), experiment.options.step
-    newest = checkpoints.global_step(path)
+    path, given = checkpoints.latest_intact(experiment.output_dir), experiment.options.step
+    newest = checkpoints.global_step(path) if path else 0
     first, last = parse_step(given) if given else (1, newest)
     if not newest:
         raise UsageError(f'--schedule=seen: {experiment.output_dir} has no checkpoint after the first step: train it first')

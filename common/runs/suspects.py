@@ -97,7 +97,8 @@ def _check_corrections(output_dir):
 def _areas(experiment: Experiment) -> np.ndarray:
     """Returns the area under the margin of each record of the training split, float64 [records]."""
     source, output_dir = experiment.source, experiment.estimator.model_dir
-    step = checkpoints.global_step(tf.train.latest_checkpoint(output_dir))
+    latest = checkpoints.latest_intact(output_dir)
+    step = checkpoints.global_step(latest) if latest else 0
     margins = margins_file.read(output_dir, source.params.examples_at(step))
     drawn = records_of_steps(source, output_dir, 0, step)
     return found_suspects.areas((some.numbers for some in drawn), margins)

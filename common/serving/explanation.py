@@ -101,7 +101,7 @@ def write(request: Request, found: Arrays, form: Mapping[str, Any]) -> bytes:
     if [field['type'] for field in form['fields']] == ['picture']:
         image = next(iter(request.columns.values()))[1]
         changes = scores[0] - np.array(scores[1:])
-        heat = occlusion.weights(0, -changes if is_class else -np.abs(changes))
+        heat = occlusion.weights(0, -changes) if is_class else occlusion.weights(0, -np.abs(changes), least=0)
         picture = images.to_png(Image.fromarray(occlusion.tinted(image, heat)))
         facts |= {'picture': {'b64': base64.b64encode(picture).decode()}, 'where': occlusion.strongest(heat)}
     else:

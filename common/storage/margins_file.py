@@ -34,7 +34,7 @@ def append(output_dir: str, margins: np.ndarray) -> None:
 
 
 def abandon(output_dir: str, step: int, folder: str) -> None:
-    """Copies the file to a folder of output_dir/abandoned, unless that has it, before a training from an earlier step cuts it."""
+    """Copies the file to a folder of output_dir/abandoned, unless that has it: training from an earlier step cuts it."""
     target = os.path.join(folder, os.path.basename(margins_path(output_dir)))
     if exists(output_dir) and not os.path.exists(target):
         with files.atomic_path(target) as part:

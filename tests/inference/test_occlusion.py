@@ -24,6 +24,8 @@ def test_weights_are_shares_of_the_largest_fall():
     assert occlusion.weights(0.9, np.array([0.5, 0.7, 0.95])).tolist() == pytest.approx([1, 0.5, 0])
     assert occlusion.weights(0.9, np.array([0.899, 0.9])).tolist() == [0, 0]  # No part matters.
     assert occlusion.weights(0.9, np.zeros(0)).tolist() == []
+    assert occlusion.weights(0, np.array([-0.004, 0]), least=0).tolist() == [1, 0]
+    assert occlusion.weights(0, np.zeros(2), least=0).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(

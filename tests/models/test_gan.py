@@ -126,6 +126,8 @@ def test_a_recognizer_or_images_that_do_not_fit_are_one_line(trained_run, tmp_pa
     assert refused(check, tmp_path).startswith(message)
     found = refused(check, directory, 32)
     assert found == f'{directory}/model.ckpt-20: dense/kernel has the shape [392, 16], not [512, 16]'
+    (directory / 'checkpoint').unlink()  # The newest is known by its name.
+    assert refused(check, directory, 32) == found
     (directory / 'hparams.json').write_text(json.dumps({'model': 'resnet'}))
     assert refused(check, directory) == f'recognizer_dir={directory}: must have a checkpoint of --model=alexnet'
     found = refused(call, tf.zeros([2, 28, 30, 1]))

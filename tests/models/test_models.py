@@ -163,6 +163,9 @@ def test_a_hyperparameter_out_of_its_bounds_is_one_line():
 def test_a_feature_or_label_that_does_not_fit_the_model_is_one_line():
     found = refuse('alexnet', 'filters=[1,1,1,1]', {'image': ([9, 8, 1], tf.float32)})
     assert found == 'filters=[1, 1, 1, 1] must be at most 3 numbers, each of which halves images of 9 by 8 pixels'
+    for model in ('alexnet', 'unet'):
+        found = refuse(model, '', {'image': ([None, None, 3], tf.float32)})
+        assert found == f'--model={model}: pictures must have one size, which the dataset must tell'
     categories = 'the feature c has 2 columns of categories, but --dataset=d: metadata() gives'
     for features, metadata, message in (
         ({'c': ([2], tf.string)}, {}, 'the feature c is a tensor of string (None, 2), but must be float32, or int32 or'),

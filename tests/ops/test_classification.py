@@ -64,12 +64,15 @@ def metrics(num_classes, **labels):
         return {name: session.run(update) for name, (_, update) in found.items()}
 
 
-def test_two_classes_have_an_auc_up_to_a_thousand_a_confusion_matrix_and_all_a_weighted_accuracy():
+def test_two_classes_have_an_auc_up_to_a_thousand_a_confusion_matrix_and_all_an_accuracy():
     score = LOGITS[:, 1] - LOGITS[:, 0]
     is_positive = LABEL % 2 == 1
     found = metrics(2)
     np.testing.assert_allclose(found['auc'], (score[is_positive][:, None] > score[~is_positive]).mean(), rtol=1e-6)
     np.testing.assert_allclose(found['accuracy'], ((score > 0) == is_positive).mean(), rtol=1e-6)
+    pairs = SHARE[is_positive][:, None] * SHARE[~is_positive]
+    of_weights = (pairs * (score[is_positive][:, None] > score[~is_positive])).sum() / pairs.sum()
+    np.testing.assert_allclose(metrics(2, weight=SHARE)['auc'], of_weights, rtol=1e-6)
     assert found['confusion_matrix'].sum() == 9 and found['pr_curve'].sum() == 18
     assert set(metrics(3)) == set(metrics(1000)) == {'accuracy', 'pr_curve', 'confusion_matrix'}
     assert set(metrics(1001)) == {'accuracy', 'pr_curve'}

@@ -34,6 +34,17 @@ def test_a_layer_has_the_averages_of_the_checkpoint_and_is_neither_trained_nor_s
     np.testing.assert_array_equal(session.run(outputs), [[[1 + 2 + 3]]] * 2)
 
 
+def test_a_layer_has_stochastic_averages(session, tmp_path):
+    with tf.Graph().as_default(), tf.Session() as other:
+        for name, value in (('dense/kernel', 1.0), ('dense/kernel/StochasticWeightAverage', 3.0), ('dense/bias', 5.0)):
+            tf.get_variable(name, initializer=[[value]] if 'kernel' in name else [value])
+        other.run(tf.global_variables_initializer())
+        path = tf.train.Saver().save(other, str(tmp_path / 'model.ckpt'))
+    output = layer(path, depth=1)
+    session.run(tf.local_variables_initializer())
+    np.testing.assert_array_equal(session.run(output), [[3 + 5]])
+
+
 def test_a_checkpoint_that_does_not_fit_is_one_line(checkpoint, tmp_path):
     assert refused(layer, checkpoint, 3) == f'{checkpoint}: dense/kernel has the shape [2, 1], not [3, 1]'
     assert refused(layer, checkpoint, name='last') == f'{checkpoint}: has no variable last/kernel'

@@ -41,6 +41,8 @@ def test_the_frechet_distance_is_that_of_the_moments_of_all_batches(session):
         ([[0, 5], [2, 5]], [[0, 5], [2, 5]], 0),  # A unit that never changes.
         ([[1, 0], [-1, 0], [0, 2], [0, -2]], [[2, 0], [-2, 0], [0, 1], [0, -1]], 4 / 3),  # (sqrt(8/3) - sqrt(2/3))^2, twice.
         ([[1]], [[1]], np.nan),
+        ([[1, 2], [3, 5]], [[1, 2]], np.nan),
+        ([[1, 2], [3, np.nan]], [[1, 2], [2, 2]], np.nan),
     ],
 )
 def test_frechet_distances_worked_out_by_hand(session, real, generated, expected):

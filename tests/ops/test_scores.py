@@ -195,6 +195,12 @@ def test_certain_probabilities_keep_their_order_and_weights_of_zero_leave_exampl
     assert evaluate(labels, probabilities, weights) == pytest.approx(evaluate(labels[:25], probabilities[:25]), abs=1e-6)
 
 
+def test_of_equal_probabilities_the_first_five_are_the_top_ones():
+    probabilities = np.float32([[1, 0, 0, 0, 0, 0, 0]] * 7)
+    assert evaluate(np.arange(7), probabilities)['top_5_accuracy'] == pytest.approx(5 / 7)
+    assert evaluate(np.arange(7), np.full([7, 7], np.nan, np.float32))['top_5_accuracy'] == 0
+
+
 def test_classes_that_do_not_occur_do_not_count_and_what_is_undefined_is_nan():
     labels, probabilities = classes(4, 60)
     kept = labels < 2

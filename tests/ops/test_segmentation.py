@@ -36,10 +36,10 @@ def test_the_loss_is_the_mean_of_known_pixels_and_zero_without_any():
         np.testing.assert_allclose(found, expected_loss(np.ones_like(WEIGHTS) if weights is None else weights), rtol=1e-5)
 
 
-def metrics_over(batches, num_classes, names=None):
+def metrics_over(batches, num_classes, names=None, dtype=tf.int32):
     """Returns the values of the metrics after batches of (labels, classes)."""
     with tf.Graph().as_default(), tf.Session() as session:
-        labels, classes = (tf.placeholder(tf.int32, [None, None, None]) for _ in range(2))
+        labels, classes = (tf.placeholder(kind, [None, None, None]) for kind in (dtype, tf.int32))
         metrics = segmentation.segmentation_metrics({'label': labels}, {'class': classes}, num_classes, names)
         session.run(tf.local_variables_initializer())
         for batch in batches:
@@ -62,6 +62,14 @@ def test_metrics_are_exact_over_batches_and_match_numpy_and_scikit_learn():
     assert updated['confusion_matrix'].sum() == known.sum() and len(pictures) == 2
     jaccard_score = pytest.importorskip('sklearn.metrics').jaccard_score
     assert found['mean_iou'] == pytest.approx(jaccard_score(label, predicted, average='macro'))
+
+
+@pytest.mark.parametrize('dtype', [np.int64, np.uint8])
+def test_masks_may_be_of_any_integers(dtype):
+    found = evaluate(lambda labels, logits: segmentation.pixel_loss({'label': labels}, logits), LABELS.astype(dtype), LOGITS)
+    np.testing.assert_allclose(found, expected_loss(np.ones_like(WEIGHTS)), rtol=1e-5)
+    found, _, _ = metrics_over([([[[99, 3], [IGNORED, 1]]], [[[99, 2], [0, 1]]])], 100, dtype=dtype)
+    assert found['pixel_accuracy'] == pytest.approx(2 / 3)
 
 
 def test_many_classes_have_a_mean_alone_and_no_pixels_are_nan():

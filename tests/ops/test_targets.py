@@ -88,6 +88,16 @@ def test_metrics_are_named_by_target():
     assert found == pytest.approx({'accuracy_kind': 0.75, 'mean_absolute_error_price': 0.5, 'rmse_price': 1.0})
 
 
+def test_the_errors_of_numbers_are_means_over_the_weights_of_examples():
+    params = HParams({'dataset': 'd', 'task': 'regression'}, {'task': 'regression', 'target_mean': 0.0, 'target_std': 1.0})
+    with tf.Graph().as_default(), tf.Session() as session:
+        labels = {'label': tf.constant([0.0, 10.0]), 'weight': tf.constant([3.0, 1.0])}
+        metrics = target_metrics(labels, {'value': tf.constant([1.0, 10.0])}, params)
+        session.run(tf.local_variables_initializer())
+        found = session.run({name: update for name, (_, update) in metrics.items()})
+    assert found == pytest.approx({'mean_absolute_error': 3 / 4, 'rmse': (3 / 4) ** 0.5})
+
+
 def test_wrong_loss_weights_are_refused():
     for weights, message in (
         ([1.0, 2.0, 3.0], 'loss_weights has 3 weights, but --dataset=d has 2 targets, kind, the price'),

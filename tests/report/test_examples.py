@@ -76,6 +76,10 @@ def test_a_wrong_number_says_by_how_much():
     fields = {'split': 'eval', 'example': 7, 'file': 'a.csv', 'line': 3}
     found = mistakes.describe(Prediction(fields, {'value': np.float32(2.5)}, label=np.float32(4)), {'x': '1'}, None)
     assert found[:6] == ('line 3', '4', '2.5', '-1.5', '', {'x': '1'})
+    shard = {'split': 'eval', 'example': 7, 'file': 'd/a-1.tfrecord', 'record': 17}  # Of several with a record 17.
+    assert mistakes.describe(Prediction(shard, {'value': np.float32(2)}, label=np.float32(4)), {}, None).place == (
+        'a-1.tfrecord, record 17'
+    )
 
 
 def test_large_pictures_are_scaled_down():

@@ -32,3 +32,6 @@ def test_counts_and_the_pictures_with_the_most_wrong_pixels():
 
 def test_a_split_without_masks_has_no_figures():
     assert segmentation.collect([*predictions()][2:], 3, 5) is None
+    label = np.zeros([2, 2], int)
+    for values in ({}, {'class': np.zeros([])}, {'mask': label}):  # Of a model that names them otherwise.
+        assert segmentation.collect([Prediction({}, values, label=label)], 3, 5) is None

@@ -111,6 +111,15 @@ def test_the_examples_are_counted_by_epoch_and_class_up_to_a_step_or_between_ste
     assert run.seen()['examples'] == 57 and sorted(os.listdir(run.output_dir)) == before
 
 
+def test_the_file_that_names_the_last_checkpoint_may_be_missing(trained, tmp_path):
+    path = os.path.join(trained[0].output_dir, 'checkpoint')
+    os.rename(path, tmp_path / 'checkpoint')
+    try:
+        assert trained[0].seen()['global_step'] == 12
+    finally:
+        os.rename(tmp_path / 'checkpoint', path)
+
+
 def test_the_steps_that_used_a_record_are_listed(trained, caplog):
     caplog.set_level('INFO', 'tensorflow')
     run, _, fed = trained
