@@ -264,10 +264,17 @@ def _result(code, printed, stop):
     if code:
         stop.exit_if_received()
         sys.exit(128 - code if code < 0 else code)  # Negative: killed before it handled the signal.
-    *lines, result = printed.splitlines()
-    for line in lines:  # Printed by a model or dataset module.
+    result, lines = None, printed.splitlines()
+    for place in reversed(range(len(lines))):
+        with contextlib.suppress(ValueError):
+            if isinstance(json.loads(lines[place]), dict):
+                result = json.loads(lines.pop(place))
+                break
+    for line in lines:  # Printed by a module, or as the process ended.
         print(line)
-    return json.loads(result)
+    if result is None:
+        raise RunError('the chief ended without a result, with exit code 0')
+    return result
 
 
 class _Status:

@@ -36,10 +36,10 @@ def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, objects: request.Objec
       RunError: not even the smallest batch can be trained on.
     """
     tf_config.refuse(os.environ, '--schedule=find_batch_size')
-    start = time.monotonic()
     saved = saved_run.take(FLAGS, flags.output_dir(FLAGS))
     _, dataset, params = request.load(FLAGS, objects, saved)
     most = _count(DataSource(dataset, FLAGS.data_dir, params))
+    start = time.monotonic()
     given = [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', f'--data_dir={FLAGS.data_dir}']
     given += flags.arguments(FLAGS, but_for=Trait.LAUNCHER | Trait.NOT_IN_TRIALS | Trait.SET_IN_TRIALS)
     of_run = [FLAGS[name] for name in names_with(Trait.CHANGES_RESULT) if not FLAGS[name].present]
@@ -77,6 +77,10 @@ def _count(source):
         raise UsageError(f'--schedule=find_batch_size: --dataset={source.params.dataset} makes its own batches')
     source.prepare()
     count = count_examples(source, source.params.train_split, at_most=_MOST)
+    if 0 < count < batch_sizes.FIRST:
+        raise UsageError(
+            f'--schedule=find_batch_size: {count} training examples are too few to compare sizes from {batch_sizes.FIRST} on'
+        )
     return min(count, _MOST) if count > 0 else _MOST
 
 

@@ -229,6 +229,11 @@ def output_dir(FLAGS: flags.FlagValues, default: str = DEFAULT_DIR) -> str:
     return FLAGS.output_dir or default.format(dataset=FLAGS.dataset, model=FLAGS.model)
 
 
+def has_output_dir(FLAGS: flags.FlagValues) -> bool:
+    """Whether a command is about an output_dir: a dry run that names none uses a temporary directory."""
+    return bool(FLAGS.output_dir) or not SCHEDULES[FLAGS.schedule].is_dry_run
+
+
 def arguments(FLAGS: flags.FlagValues, but_for: Trait) -> list[str]:
     """Returns the trainer's given flags as arguments for another process, except those with one of some traits."""
     given = [name for name, entry in TABLE.items() if FLAGS[name].present and not but_for & entry.traits]

@@ -32,7 +32,7 @@ _OF_ALL = ('output_dir', 'folds', 'jobs', 'model', 'dataset')  # Flags that are 
 
 def are_asked_for(FLAGS: absl_flags.FlagValues) -> bool:
     """Whether a command is about folds: it asks for some, or its output_dir has some."""
-    return bool(FLAGS.folds or folds.load(flags.output_dir(FLAGS)))
+    return bool(FLAGS.folds or flags.has_output_dir(FLAGS) and folds.load(flags.output_dir(FLAGS)))
 
 
 def run(FLAGS: absl_flags.FlagValues, stop: StopOnSignal, hparams: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from estimator_trainer.common.cluster.task import Restart
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.commands import saved_run
-from estimator_trainer.common.commands.flags import arguments, output_dir, to_options, without_effect
+from estimator_trainer.common.commands.flags import arguments, has_output_dir, output_dir, to_options, without_effect
 from estimator_trainer.common.commands.saved_run import SavedRun
 from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.files import check_scheme
@@ -136,7 +136,7 @@ def opened(
 def prepare(FLAGS: flags.FlagValues, objects: Objects, stop: StopOnSignal, local_cluster: str = '') -> Plan:
     """Returns the Plan of what the flags select, and tells the user what it takes from the run or ignores."""
     directory = output_dir(FLAGS)
-    if os.path.exists(os.path.join(directory, FOLDS)):
+    if has_output_dir(FLAGS) and os.path.exists(os.path.join(directory, FOLDS)):
         raise UsageError(f'--output_dir={directory} has folds: choose another')
     saved = saved_run.take(FLAGS, directory)
     for line in without_effect(FLAGS, {*parse(FLAGS.hparams), *objects.hparams}):

@@ -8,7 +8,7 @@ from typing import Any
 from absl import flags
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.commands.flags import check, to_options
+from estimator_trainer.common.commands.flags import check, has_output_dir, to_options
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import dumps, read_json
 from estimator_trainer.common.options.entry import Trait
@@ -148,12 +148,14 @@ def _find(FLAGS, output_dir, params):
       params: from `_hparams`.
     """
     schedule = SCHEDULES[FLAGS.schedule]
-    if not params or any(FLAGS[name].present and FLAGS[name].value != params.get(name) for name in ('model', 'dataset')):
+    if (
+        not params
+        or not has_output_dir(FLAGS)
+        or any(FLAGS[name].present and FLAGS[name].value != params.get(name) for name in ('model', 'dataset'))
+    ):
         return None
     run = SavedRun(params, saved_flags.load(output_dir), checkpoints.has_checkpoint(output_dir))
-    if not (schedule.needs_run or run.has_begun or is_alone(FLAGS)) or schedule.is_dry_run and not FLAGS.output_dir:
-        return None
-    return run
+    return run if schedule.needs_run or run.has_begun or is_alone(FLAGS) else None
 
 
 def _check_names(FLAGS, output_dir):

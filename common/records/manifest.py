@@ -148,7 +148,12 @@ def clear_cache(trusts: bool = False) -> None:
 
 def _find_defect(path, written):
     try:
-        return tfrecord.find_damage(path, tfrecord.scan(path), written)
+        if written or not compressed.compression_of(path):
+            return tfrecord.find_damage(path, tfrecord.scan(path), written)
+        with compressed.plain(path) as plain:
+            return tfrecord.find_damage(plain, tfrecord.scan(plain))
+    except RunError as error:  # Of what is compressed.
+        return str(error).removeprefix(f'{path}: ')
     except tf.errors.OpError as error:
         return 'is missing' if isinstance(error, tf.errors.NotFoundError) else f'cannot be read: {error.message}'
 

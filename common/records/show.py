@@ -6,7 +6,7 @@ from google.protobuf.message import DecodeError
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.records import tfrecord
+from estimator_trainer.common.records import compressed, tfrecord
 from estimator_trainer.common.records.records import decode
 
 _MAX_SHOWN = 1000
@@ -20,15 +20,20 @@ def show(path: str) -> Iterator[str]:
       RunError: it is corrupt, or contains records other than tf.train.Example.
     """
     try:
-        scan = tfrecord.scan(path)
-        defect = tfrecord.find_damage(path, scan)
+        with compressed.plain(path) as plain:
+            yield from _lines(path, plain)
     except tf.errors.OpError as error:
         raise UsageError(f'{path}: cannot be read: {error.message}') from None
-    if defect:
+
+
+def _lines(path, plain):
+    """Yields the lines for a file at a path, whose content without compression is at `plain`."""
+    scan = tfrecord.scan(plain)
+    if defect := tfrecord.find_damage(plain, scan):
         raise RunError(f'{path}: {defect}')
     yield f'{path}: {scan.count} records, {scan.bytes} bytes'
     try:
-        examples = [decode(record) for record in tfrecord.read(path, min(scan.count, _MAX_SHOWN))]
+        examples = [decode(record) for record in tfrecord.read(plain, min(scan.count, _MAX_SHOWN))]
     except DecodeError:
         raise RunError(f'{path}: contains records other than tf.train.Example') from None
     for name in sorted({name for example in examples for name in example}):

@@ -66,6 +66,8 @@ def largest(found: Sequence[Trial], memory: float, most: int) -> int:
     """
     measured = [trial for trial in found if not trial.error]
     size = measured[-1].size
+    if len(measured) < 2:  # By which nothing can be predicted.
+        return size
     failed = min((trial.size for trial in found if trial.error), default=most + 1)
     while 2 * size <= most and 2 * size < failed and predict(found, 2 * size) <= SHARE * memory:
         size *= 2

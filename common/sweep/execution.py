@@ -25,6 +25,7 @@ from estimator_trainer.common.sweep.trials import TrialRunner
 _POLL_SECONDS = 0.02
 _NO_SPACE = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)]
 ERROR, VALUES, SECONDS = 'error', 'values', 'seconds'  # Attributes of a trial: the last two are of all its runs.
+_IS_PRUNED = 'is_pruned'  # Another: before its run has ended.
 
 
 @dataclasses.dataclass
@@ -122,6 +123,9 @@ def _stopped_runs(study, space, num_seeds, sharing):
         if frozen.params.keys() != space.keys():  # Interrupted before all its values were sampled.
             study.tell(frozen.number, state=TrialState.FAIL)
             continue
+        if frozen.user_attrs.get(_IS_PRUNED):
+            study.tell(frozen.number, state=TrialState.PRUNED)
+            continue
         trial = optuna.Trial(study, frozen._trial_id)  # pylint: disable=protected-access; there is no public name.
         sharing.claim(trial)
         left = [index for index in range(num_seeds) if str(index) not in frozen.user_attrs.get(VALUES, {})]
@@ -164,6 +168,7 @@ def _report(run, values):
         started.trial.report(value, started.num_reported)
     if new and run.process.poll() is None and started.trial.should_prune():
         started.is_pruned = True
+        started.trial.set_user_attr(_IS_PRUNED, True)
         run.process.terminate()
 
 

@@ -1,8 +1,9 @@
 """Samplers of the next point of the search space: by earlier results, or in order; none of a finite space twice."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import optuna
@@ -68,14 +69,25 @@ class _WithoutRepetition(optuna.samplers.TPESampler):
     def sample_relative(self, study, trial, search_space):
         taken = _taken(study, self._space)
         drawn = ({name: self._draw(study, trial, name) for name in self._space} for _ in range(self._draws))
-        ordered = (dict(zip(self._space, values)) for values in itertools.product(*map(_values, self._space.values())))
-        return next((point for point in itertools.chain(drawn, ordered) if _key(point, self._space) not in taken), {})
+        points = itertools.chain(drawn, _in_order(self._space))
+        return next((point for point in points if _key(point, self._space) not in taken), {})
 
     def _draw(self, study, trial, name):
         distribution = self._space[name]
         if distribution.single():
             return _values(distribution)[0]
         return self.sample_independent(study, trial, name, distribution)
+
+
+def _in_order(space: Space) -> Iterator[dict[str, Any]]:
+    """Yields the points of a finite space, which may be many, the last hyper-parameter first."""
+    if not space:
+        yield {}
+        return
+    *others, last = space
+    for point in _in_order({name: space[name] for name in others}):
+        for value in _values(space[last]):
+            yield {**point, last: value}
 
 
 def _taken(study, space):
@@ -103,7 +115,7 @@ def _num_values(distribution):
 
 
 def _values(distribution):
-    """Returns the values of a finite distribution, in order."""
+    """Returns the values of a finite distribution, in order; those of a range are made one by one."""
     if _is_choice(distribution):
         return [*dict.fromkeys(distribution.choices)]
     if distribution.single():
@@ -111,7 +123,7 @@ def _values(distribution):
     if isinstance(distribution.low, int):
         return range(distribution.low, distribution.high + 1, distribution.step)
     # Without the noise of binary fractions: 0.3, not 0.30000000000000004.
-    return [float(f'{distribution.low + i * distribution.step:.12g}') for i in range(_num_values(distribution))]
+    return (float(f'{distribution.low + i * distribution.step:.12g}') for i in range(_num_values(distribution)))
 
 
 def _is_choice(distribution):

@@ -156,6 +156,6 @@ def _log(trial, trial_runner):
     if trial.state == TrialState.PRUNED:
         outcome = f'was pruned: {metric} = {to_json(found["value"])}'
     else:
-        spread = f' \u00b1 {to_json(found["std"])} over {trial_runner.num_seeds} seeds' if 'std' in found else ''
+        spread = f' \u00b1 {to_json(found["std"])} over {trial_runner.num_seeds} seeds' if found.get('std') is not None else ''
         outcome = f'completed: {metric} = {to_json(found["value"])}{spread}'
     tf.logging.info(f'{name} {outcome} after {count} evaluation{"s" if count > 1 else ""}')

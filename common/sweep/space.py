@@ -11,6 +11,7 @@ from optuna import distributions
 from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.files import read_json
 from estimator_trainer.hparams.merge import apply
+from estimator_trainer.hparams.text import default_of
 
 _KEYS = ('low', 'high', 'log', 'step')
 
@@ -58,15 +59,16 @@ def make_space(
 
 
 def decode(name: str, value: Any, params: Mapping[str, Any]) -> Any:
-    """Converts a sampled value to the hyper-parameter's value: lists are sampled as JSON, but for words in their place."""
-    return json.loads(value) if isinstance(params[name], tuple) and value.startswith('[') else value
+    """Converts a sampled value to the hyper-parameter's value: lists and {name: number} are sampled as JSON."""
+    is_json = isinstance(value, str) and value.startswith(('[', '{'))  # Not a word in their place.
+    return json.loads(value) if is_json and isinstance(default_of(params, name), (tuple, list)) else value
 
 
 def _distribution(origin, params, name, values):
     if isinstance(values, list) and values:
         for value in values:
             apply(params, origin, {name: value})
-        return distributions.CategoricalDistribution([json.dumps(v) if isinstance(v, list) else v for v in values])
+        return distributions.CategoricalDistribution([json.dumps(v) if isinstance(v, (list, dict)) else v for v in values])
     if not isinstance(values, dict) or not {'low', 'high'} <= values.keys() <= set(_KEYS):
         raise UsageError(
             f'{origin}: {name} must be a list of choices, or a range such as {{"low": 1, "high": 8}}, '

@@ -1,6 +1,7 @@
 """The table of a sweep's trials, in trials.csv and trials.json."""
 
 from collections.abc import Mapping
+import math
 import os
 import statistics
 from typing import Any
@@ -68,4 +69,5 @@ def of_seeds(trial: FrozenTrial, trial_runner: TrialRunner) -> dict[str, Any]:
         return {'value': value}
     found = trial.user_attrs.get(VALUES, {})
     values = {str(trial_runner.seed(index)): found.get(str(index)) for index in range(trial_runner.num_seeds)}
-    return {'value': value, 'std': statistics.stdev(found.values()) if is_complete else None, 'values': values}
+    is_spread = is_complete and all(map(math.isfinite, found.values()))
+    return {'value': value, 'std': statistics.stdev(found.values()) if is_spread else None, 'values': values}

@@ -10,10 +10,11 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import processes
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.files import read_json, to_json
+from estimator_trainer.common.files import read_json, stamp, to_json
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.storage.metrics import read_metric
+from estimator_trainer.common.storage.metrics_table import metrics_path
 from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.common.sweep.space import decode
 from estimator_trainer.common.sweep.starts import Process, Start
@@ -41,6 +42,7 @@ class TrialRunner:
     objective: Objective
     num_seeds: int = 1
     start_trainer: Start | None = None
+    _known: dict[str, tuple[Any, list[float]]] = dataclasses.field(default_factory=dict)  # By the state of the file.
 
     def directory(self, trial: AnyTrial) -> str:
         """Returns the directory of a trial."""
@@ -60,7 +62,8 @@ class TrialRunner:
         hparams, log = (os.path.join(self.output_dir, name) for name in ('dry_run.json', 'dry_run.txt'))
         build.save(self.params, hparams)
         with stop.defer_signals():
-            code = stop.wait_for(self._start(hparams, log, '--schedule=dry_run'), preload)
+            output_dir = f'--output_dir={os.path.join(self.output_dir, "dry_run")}'  # Not the default, which may have a run.
+            code = stop.wait_for(self._start(hparams, log, '--schedule=dry_run', output_dir), preload)
         if code:
             raise processes.error_of(code)(f'a dry run failed: {processes.explain(log, code)}')
 
@@ -82,7 +85,12 @@ class TrialRunner:
 
     def read(self, trial: optuna.Trial, index: int = 0) -> list[float]:
         """Returns the metric's values in the evaluations of a run so far."""
-        return read_metric(self._run_directory(trial, index), self.split, self.objective.metric)
+        directory = self._run_directory(trial, index)
+        path = metrics_path(directory)
+        state = stamp(path) if os.path.exists(path) else None
+        if directory not in self._known or self._known[directory][0] != state:
+            self._known[directory] = state, read_metric(directory, self.split, self.objective.metric)
+        return self._known[directory][1]
 
     def has_result(self, trial: optuna.Trial, index: int = 0) -> bool:
         """Whether a run has saved its result, as it does at its end."""

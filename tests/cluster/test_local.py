@@ -64,6 +64,12 @@ def test_the_result_is_the_chiefs_and_other_output_is_logged_and_each_has_a_gpu(
     assert 'restarts' not in caplog.text
 
 
+def test_what_the_chief_prints_as_it_ends_is_no_result(launch, capsys):
+    assert launch({'chief0': 'print(json.dumps({"global_step": 3}))\nprint("bye")\nprint(7)'}) == {'global_step': 3}
+    assert capsys.readouterr().out == 'bye\n7\n'
+    assert failed(launch, {'chief0': 'print("[]")'}) == 'the chief ended without a result, with exit code 0'
+
+
 def test_only_a_task_gets_its_port_even_before_it_starts():
     with local.held_addresses({'worker': 2}) as addresses, socket.socket() as other:
         host, port = host_and_port(addresses['worker'][0])

@@ -44,6 +44,14 @@ def test_sizes_are_those_of_a_run_with_its_flags(run, trained_run, monkeypatch):
     assert not [flag for flag in arguments[0] if flag.startswith(('--xla', '--num_gpus', '--overfit_batches'))]
 
 
+def test_fewer_examples_than_the_first_size_are_refused(tmp_path):
+    path = tmp_path / 'few.csv'
+    path.write_text('x,y\n' + '1,a\n2,b\n3,a\n' * 2)
+    hparams = {'table_file': str(path), 'target': 'y'}
+    found = refused(estimator_trainer.find_batch_size, 'mlp', 'table', str(tmp_path / 'run'), hparams=hparams)
+    assert found.endswith(' training examples are too few to compare sizes from 8 on')
+
+
 @pytest.mark.parametrize('model', [object()])
 def test_objects_that_processes_cannot_import_are_refused(model, tmp_path):
     assert 'but each size is a process that imports it' in refused(

@@ -154,6 +154,16 @@ def test_folds_of_changed_data_are_refused(tmp_path, execute, monkeypatch):
     check(f'folds.json: the data of {suspects} changed while these runs trained')
 
 
+def test_a_dry_run_without_an_output_dir_does_not_care_for_folds_in_the_default_one(trained, tmp_path, execute, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(trained.output_dir, 'output/table/linear')
+    paths = (f'--data_dir={tmp_path}/data', f'--hparams=table_file={os.path.dirname(trained.output_dir)}/rows.csv')
+    code, _, err = execute(trainer.main, ['trainer.py', *SETTINGS, *paths, '--schedule=dry_run'])
+    assert code == 0, err
+    code, _, err = execute(trainer.main, ['trainer.py', *SETTINGS, *paths])
+    assert code == 2 and '--output_dir=output/table/linear has 2 folds: give --folds=2, too' in err
+
+
 def test_python_programs_are_told_what_folds_are_not(trained, tmp_path):
     train = estimator_trainer.train_folds
     assert refused(train, 'mlp', object(), str(tmp_path)).startswith('dataset is ')

@@ -197,6 +197,19 @@ def test_show_counts_the_records_and_tells_their_features(tmp_path):
     assert command('show', path)[1][2:] == ['record 0, at byte 0: values=0 1 2 3 4 5 6 7 ...']
 
 
+def test_a_compressed_file_is_shown_and_verified_by_its_content(tmp_path):
+    records.write(str(tmp_path), {'train': [{'id': 3}]}, num_shards=1)
+    (tmp_path / 'manifest.json').unlink()
+    path = tmp_path / 'train-00000-of-00001.tfrecord'
+    plain = command('show', path)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    assert command('show', path) == plain and plain[1][-1] == 'record 0, at byte 0: id=3'
+    assert command('verify', tmp_path) == (0, [f'{path}: intact'], [])
+    path.write_bytes(path.read_bytes()[:-9])
+    ends = 'its compressed content ends early: restore it'
+    assert command('verify', tmp_path)[1] == [f'{path}: {ends}'] and ends in command('show', path)[2][0]
+
+
 def test_wrong_usage_and_other_files_are_one_line(tmp_path):
     (tmp_path / 'text').write_text('no records at all')
     (tmp_path / 'bytes').write_bytes(record(b'\xff\xff\xff'))

@@ -46,6 +46,8 @@ def test_a_size_that_fails_ends_the_search_and_does_not_fit():
 def test_no_further_size_is_tried_when_the_time_is_up():
     times = iter([True, False])
     assert [each.size for each in search(has_time=lambda: next(times))] == [8, 16]
+    (alone,) = search(has_time=lambda: False)
+    assert batch_sizes.largest([alone], 1e9, 10**6) == 8  # By one size, nothing is predicted.
 
 
 def test_the_table_has_speed_step_and_memory_or_what_failed():

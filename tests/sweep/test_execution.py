@@ -155,6 +155,27 @@ def test_a_trial_that_its_first_seed_prunes_has_no_other(tmp_path):
     assert (trial.state, len(processes.started)) == (TrialState.PRUNED, 1)
 
 
+def test_a_trial_that_is_pruned_as_the_search_is_stopped_stays_pruned(tmp_path, monkeypatch):
+    study = open_at(tmp_path)
+    for _ in range(5):
+        study.add_trial(optuna.create_trial(value=1, intermediate_values={1: 1.0}))
+    processes = Processes(tmp_path, 'echo 9 > values; trap "" TERM; sleep 1000 & wait')
+
+    def stop_at(trial, index, read=processes.read):
+        if processes.started[-1].returncode is None and 'is_pruned' in trial.user_attrs:
+            processes.started[-1].kill()
+            raise KeyboardInterrupt
+        return read(trial, index)
+
+    monkeypatch.setattr(processes, 'read', stop_at)
+    with pytest.raises(KeyboardInterrupt):
+        search(study, processes, 6)
+    monkeypatch.undo()
+    processes.scripts = ['echo 0 > values']
+    search(open_at(tmp_path), processes, 6)
+    assert [trial.state for trial in open_at(tmp_path).trials[5:]] == [TrialState.PRUNED] and len(processes.started) == 1
+
+
 def test_an_interrupted_trial_runs_its_missing_seeds_alone(tmp_path):
     processes = Processes(tmp_path, 'echo 1 > values; case $PWD in *-1) exit 143;; esac', num_seeds=3)
     with pytest.raises(RunError, match='interrupted'):

@@ -56,6 +56,11 @@ def test_no_point_of_a_finite_space_repeats_whatever_the_sampler_draws():
     assert len({(x, kind, round(z, 6)) for x, kind, z in points}) == 30 and points[:10] != sorted(points[:10])
 
 
+def test_the_points_of_large_ranges_are_made_one_by_one():
+    space = {'x': IntDistribution(0, 10**12), 'y': FloatDistribution(0, 1, step=1e-9)}
+    assert asked(space, 'grid', 3) == [(0, 0.0), (0, 1e-9), (0, 2e-9)]
+
+
 def test_an_infinite_space_is_sampled_as_by_optuna():
     seed = np.random.SeedSequence([5, 0]).generate_state(1)[0]
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=int(seed), constant_liar=True))

@@ -39,11 +39,14 @@ def test_a_range_holds_both_ends_and_its_steps_and_is_drawn_from_evenly_on_its_s
 def test_choices_come_as_the_hyperparameters_take_them(tmp_path):
     space = {'filters': [[8], [16, 32]], 'activation': ['relu', 'elu'], 'norm': [True, False]}
     space |= {'units': [3, 7], 'rate': [1, 0.5], 'class_weights': ['balanced', [1.0, 2.0]]}
+    space |= {'loss_weights': [{'a': 2}, {'a': 0.5, 'b': 1}]}
     trials = drawn(tmp_path, space, 50)
     for name, choices in space.items():
         assert sorted({json.dumps(trial[name]) for trial in trials}) == sorted(json.dumps(choice) for choice in choices)
     merged = build.HParams(merge.apply(PARAMS, 'test', trials[0]))
     assert merged.filters in ((8,), (16, 32)) and type(merged.rate) is float
+    assert decode('class_weights', '[1.0, 2.0]', {**PARAMS, 'class_weights': 'balanced'}) == [1, 2]
+    assert decode('activation', '[1]', PARAMS) == '[1]'
 
 
 @pytest.mark.parametrize(

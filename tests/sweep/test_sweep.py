@@ -1,6 +1,7 @@
 """Sweeps: results, files, passed flags, stopping and resuming; mostly with a fake trainer."""
 
 import json
+import math
 import os
 import re
 import signal
@@ -19,9 +20,12 @@ from estimator_trainer.common.commands import sweep, sweep_request, trials
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
+from estimator_trainer.common.storage.metrics import read_metric
 from estimator_trainer.common.storage.objective import Objective
 from estimator_trainer.common.sweep import execution, forks
 from estimator_trainer.common.sweep import search as searches
+from estimator_trainer.common.sweep import trials as runs_of_trials
+from estimator_trainer.common.sweep.table import of_seeds
 from estimator_trainer.common.sweep.trials import TrialRunner
 from estimator_trainer.hparams.build import HParams
 from tests import forked
@@ -353,3 +357,32 @@ def test_a_forked_trainer_draws_its_own_random_numbers(execute, monkeypatch):
     assert np.random.rand() != expected
     monkeypatch.setattr(forks, 'serve', lambda **_: None)
     assert execute(trials.main, ['trials.py']) == (0, None, '')
+
+
+def test_a_trial_with_an_infinite_value_has_no_spread(tmp_path):
+    runner = TrialRunner([], HParams({'seed': 1}), str(tmp_path), 'eval', Objective('loss', False), 2, mock.Mock())
+    for values, spread in (({'0': math.inf, '1': 1.0}, None), ({'0': 3.0, '1': 1.0}, pytest.approx(2**0.5))):
+        trial = optuna.create_trial(value=values['0'], user_attrs={'values': values})
+        assert of_seeds(trial, runner) == {'value': values['0'], 'std': spread, 'values': {'1': values['0'], '2': 1.0}}
+
+
+def test_the_metrics_of_a_trial_are_read_again_only_if_they_have_changed(tmp_path, monkeypatch):
+    runner = TrialRunner([], HParams({'seed': 1}), str(tmp_path), 'eval', Objective('loss', False), 1, mock.Mock())
+    (tmp_path / 'trial-0').mkdir()
+    reads = []
+    monkeypatch.setattr(runs_of_trials, 'read_metric', lambda *given: reads.append(given) or read_metric(*given))
+    for content, expected in (('', []), ('global_step,split,loss\n2,eval,3.0\n', [3]), ('4,eval,1.0\n', [3, 1])):
+        if content:
+            with open(tmp_path / 'trial-0' / 'metrics.csv', 'a') as file:
+                file.write(content)
+        assert [runner.read(mock.Mock(number=0)) for _ in range(3)] == [expected] * 3
+    assert len(reads) == 3
+
+
+def test_the_dry_run_has_a_directory_of_its_own_whatever_the_default_one_has(tmp_path):
+    start, stop = mock.Mock(), mock.MagicMock()
+    stop.wait_for.return_value = 0
+    TrialRunner(['--model=m'], HParams({'seed': 1}), str(tmp_path), 'eval', Objective('loss', False), 1, start).check(stop)
+    ((arguments, _), _) = start.call_args
+    assert {'--model=m', '--schedule=dry_run', f'--output_dir={tmp_path}/dry_run'} < {*arguments}
+    assert not (tmp_path / 'dry_run').exists()
