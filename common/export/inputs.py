@@ -1,13 +1,14 @@
 """The inputs of exported files, and batches of them from a split."""
 
 from collections.abc import Callable, Iterator, Mapping
+import contextlib
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.inference.evaluated_input import open_input
+from estimator_trainer.common.inference.evaluated_input import open_input, running_queues
 from estimator_trainer.common.inference.signatures import (
     DEFAULT,
     EXAMPLES,
@@ -101,12 +102,10 @@ def _batches_of_input_fn(source, split):
     with tf.Graph().as_default(), tf.Session() as session:
         found = open_input(source.make_batches(split))
         features = named(found.features, 'features')
-        session.run([found.initializer, tf.tables_initializer()])
-        while True:
-            try:
+        session.run([tf.local_variables_initializer(), found.initializer, tf.tables_initializer()])
+        with running_queues(session), contextlib.suppress(tf.errors.OutOfRangeError):
+            while True:
                 yield session.run(features)
-            except tf.errors.OutOfRangeError:
-                return
 
 
 def _records(source, split):

@@ -122,5 +122,5 @@ def inputs_text(network: Network) -> str:
     lines = []
     for name, port in network.inputs.items():
         shape = [1, *(size or 1 for size in port.spec.shape.as_list()[1:])]
-        lines.append(f'    {name!r}: np.zeros({shape}, np.{port.spec.dtype.name}),')
+        lines.append(f'    {name!r}: np.zeros({shape}, np.{"bool_" if port.spec.dtype == tf.bool else port.spec.dtype.name}),')
     return '\n'.join(lines)

@@ -15,6 +15,7 @@ from estimator_trainer.common.paths import is_remote
 
 FORMATS = ('AVIF', 'BMP', 'GIF', 'HEIF', 'JPEG', 'PNG', 'TIFF', 'WEBP')  # Pillow's names; HEIF by the package pillow-heif.
 SUFFIXES = ('.avif', '.bmp', '.gif', '.heic', '.heif', '.jfif', '.jpe', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
+_IN_GRAPHS = ('JPEG', 'MPO', 'PNG', 'WEBP')
 _MODES = ('1', 'L', 'LA', 'La', 'P', 'PA', 'RGB', 'RGBA', 'RGBX', 'RGBa', 'CMYK', 'YCbCr')
 _DARK = 4096  # Of 65536: a 16th of the brightness, at most 16 levels of 256.
 _UPRIGHT = {
@@ -81,9 +82,15 @@ def _register(content):
 
 
 def orientation(image: Image.Image) -> int:
-    """Returns an image's EXIF orientation, 1 to 8; 1, which is upright, if it is absent or corrupt."""
+    """Returns an image's EXIF orientation, 1 to 8; 1, which is upright, if it is absent or corrupt.
+
+    Of the formats that `encoded` reads in graphs, no other that Pillow finds, as in XMP.
+    """
     try:
-        value = image.getexif().get(ExifTags.Base.Orientation, 1)
+        exif = Image.Exif() if image.format in _IN_GRAPHS else image.getexif()
+        if image.format in _IN_GRAPHS:
+            exif.load(image.info.get('exif', b''))
+        value = exif.get(ExifTags.Base.Orientation, 1)
         return value if value in range(1, 9) else 1
     except Exception:  # As in `decode`.
         return 1

@@ -15,6 +15,7 @@ from estimator_trainer.common.inference.prediction import Prediction
 from estimator_trainer.common.ops.images import RIGHT, WRONG, class_text, draw_grid, shorten, to_pil_images
 from estimator_trainer.common.ops.segmentation import overlay
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
+from estimator_trainer.common.unicode_forms import composed
 
 MAX_IMAGES = 100
 _SIDE = 128  # Pixels of an image; larger ones are scaled down.
@@ -142,8 +143,8 @@ def _folder_label(prediction, class_names):
     """Returns the class named by a file's folder, or None."""
     folder = os.path.basename(os.path.dirname(str(prediction.fields.get('input', ''))))
     probabilities = prediction.values.get('probabilities', np.zeros(0))
-    names = list(class_names or map(str, range(probabilities.size)))
-    return names.index(folder) if folder in names else None
+    names = [*map(composed, class_names or map(str, range(probabilities.size)))]
+    return names.index(composed(folder)) if composed(folder) in names else None
 
 
 def _draw(tile: _Tile, num_lines: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Duplicates: examples that are in the training data and in the evaluation's, or twice in the former with different labels."""
 
 from collections.abc import Iterator, Sequence
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -17,7 +18,7 @@ from estimator_trainer.common.files import to_csv
 from estimator_trainer.common.inference import labeled_batches
 from estimator_trainer.common.inference.prediction import read_places
 from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.common.pipeline.input import label_batches, parsed_batches
+from estimator_trainer.common.pipeline.input import get_specs, label_batches, parsed_batches
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 from estimator_trainer.common.records.elements import iterate, opened
 from estimator_trainer.common.targets import is_forecast
@@ -161,7 +162,7 @@ def _similar(some: np.ndarray, others: np.ndarray) -> dict[int, int]:
 
 
 def _prints(source, split, limit):
-    columns = [name for name, spec in source.raw_specs().items() if not spec.name and spec.shape.rank <= 2]
+    columns = _columns(source, split)
     read = functools.partial(_of_records, source, split, columns) if columns else functools.partial(_of_features, source, split)
     digests, ids, thumbnails = [], [], []
     for some, names, pictures in read(limit):
@@ -173,6 +174,21 @@ def _prints(source, split, limit):
     where = _all_where(source, split, ids, len(digests))
     pictures = np.concatenate(thumbnails)[:limit] if thumbnails else None
     return _Prints(digests, labels + [None] * (len(digests) - len(labels)), where, pictures, is_part)
+
+
+def _columns(source, split):
+    """Returns the names of the raw inputs by which to compare examples, if none is a picture and records have them; or []."""
+    specs = source.raw_specs()
+    is_serialized = getattr(get_specs(source).records, 'dtype', None) == tf.string
+    if not is_serialized or any(spec.name or spec.shape.rank > 2 for spec in specs.values()):
+        return []
+    with contextlib.closing(_taken(lambda: source.read(split).batch(_BATCH), 0)) as batches:
+        found = {name for batch in batches for record in batch.tolist() for name in _features_of(record)}
+    return [*specs] if found & specs.keys() else []
+
+
+def _features_of(record):
+    return tf.train.Example.FromString(record).features.feature
 
 
 def _all_where(source, split, ids, count):
@@ -213,7 +229,7 @@ def _of_records(source, split, columns, limit):
 
 
 def _digest_of_record(record, columns):
-    features = tf.train.Example.FromString(record).features.feature
+    features = _features_of(record)
     parts = [features[name].SerializeToString(deterministic=True) if name in features else b'' for name in columns]
     return _digest(parts)
 

@@ -12,6 +12,7 @@ from estimator_trainer.common.inference.threshold import OUTPUT
 CLASS, CLASS_IDS, CLASS_NAME, CLASSES = 'class', 'class_ids', 'class_name', 'classes'  # The latter of canned Estimators.
 PREDICTED = 'predicted'  # Of labels that apply or not.
 _ALL = 'all_classes'
+_ROUNDING = 0.01  # Of bfloat16.
 
 
 class Source(NamedTuple):
@@ -73,19 +74,25 @@ def average(members: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray
         if np.asarray(value).dtype.kind == 'f':
             found[name] = np.mean(values, axis=0, dtype=np.float64).astype(values[0].dtype)
     for name in first.keys() - found.keys():
-        found[name] = _of_class(name, first, found)
+        found[name] = _of_class(name, members, found)
         if found[name] is None:
             found[name] = _same(name, [np.asarray(member[name]) for member in members])
     return {name: found[name] for name in first}
 
 
-def _of_class(name, first, averaged) -> Any:
+def _of_class(name, members, averaged) -> Any:
     """Returns a prediction of a class from the averaged probabilities, or None if it is another."""
+    first = members[0]
     source, shape = source_of(name, averaged), np.shape(first[name])
     if source is None or source.kind == CLASS_NAME:
         return None
     probabilities = averaged[source.probabilities]
     threshold = averaged.get(source.threshold)
+    is_chosen = source.kind in (CLASS, CLASS_IDS) and threshold is None
+    if source.kind != PREDICTED and not (probabilities.ndim and probabilities.shape[-1] > 1):  # Of one class alone.
+        return None
+    if is_chosen and not all(_are_best(member[name], member[source.probabilities]) for member in members):
+        return None
     if source.kind == PREDICTED:
         best = probabilities >= 0.5
     else:
@@ -98,6 +105,15 @@ def _of_class(name, first, averaged) -> Any:
         names = np.asarray(first[source.all_classes])
         return np.take_along_axis(names, best[..., None].astype(np.int64), -1).reshape(shape)
     return best.astype(np.asarray(first[name]).dtype).reshape(shape)
+
+
+def _are_best(classes, probabilities):
+    """Whether classes are those of the largest probabilities, or of nearly as large ones: models compare logits."""
+    classes, count = np.asarray(classes), probabilities.shape[-1]
+    if classes.size * count != probabilities.size or ((classes < 0) | (classes >= count)).any():
+        return False
+    chosen = np.take_along_axis(probabilities, classes.reshape(*probabilities.shape[:-1], 1).astype(np.int64), -1)
+    return bool((chosen[..., 0] >= probabilities.max(-1) * (1 - _ROUNDING)).all())
 
 
 def _same(name, values):

@@ -57,3 +57,16 @@ def open_input(made: Any) -> Input:
     may_end = any(op.type in _ENDING for op in ancestors(tensors))
     cardinality = tf.data.experimental.UNKNOWN_CARDINALITY if may_end else INFINITE
     return Input(features, labels, tf.no_op(), can_restart=False, cardinality=lambda: tf.constant(cardinality, tf.int64))
+
+
+@contextlib.contextmanager
+def running_queues(session: tf.Session) -> Iterator[None]:
+    """Within the block, inputs as they were before tf.data have elements; the graph of the session is the default one."""
+    coordinator, threads = tf.train.Coordinator(), []
+    if tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS):
+        threads = tf.train.start_queue_runners(session, coordinator)
+    try:
+        yield
+    finally:
+        coordinator.request_stop()
+        coordinator.join(threads)

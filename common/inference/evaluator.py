@@ -13,7 +13,7 @@ from tensorflow.python.training.monitored_session import _HookedSession
 from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference.checkpoint_estimator import at
-from estimator_trainer.common.inference.evaluated_input import open_input
+from estimator_trainer.common.inference.evaluated_input import open_input, running_queues
 from estimator_trainer.common.memory_check import check_fits
 from estimator_trainer.common.plugins.estimator_contract import named
 from estimator_trainer.common.records.elements import INFINITE
@@ -138,14 +138,8 @@ class Evaluator:
         self._session.run(self._reset)
         if not self._steps and self._session.run(self._cardinality) == INFINITE:
             raise UsageError(f'the split {self.split} is infinite: set --eval_steps')
-        coordinator, threads = tf.train.Coordinator(), []
-        if tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS):  # Inputs as they were before tf.data.
-            threads = tf.train.start_queue_runners(self._session, coordinator)
-        try:
+        with running_queues(self._session):
             yield
-        finally:
-            coordinator.request_stop()
-            coordinator.join(threads)
 
     def _build(self, checkpoint_path=None):
         if self._session:

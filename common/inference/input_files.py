@@ -135,6 +135,8 @@ def _entries_of(path, read):
         yield {'input': path}, error
     except tf.errors.OpError as error:
         yield {'input': path}, RunError(f'{path}: cannot be read: {error.message}')
+    except OSError as error:  # Of a reader of the user's own.
+        yield {'input': path}, RunError(f'{error.filename or path}: cannot be read: {error.strerror or error}')
 
 
 def _files_in(folder, patterns):

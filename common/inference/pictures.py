@@ -104,7 +104,7 @@ def batch_maker(source: DataSource) -> Callable[[Any], tuple[dict[str, np.ndarra
     spec = tf.TensorSpec([None, *shape], tf.uint8)
 
     def make_batch(inputs):
-        value = _unwrapped(inputs)
+        value = listed(_unwrapped(inputs))
         array = _pixels_of(value)
         value = value if array is None else array
         if array is not None and array.shape[-3:] == shape and array.ndim in (3, 4):
@@ -119,6 +119,14 @@ def batch_maker(source: DataSource) -> Callable[[Any], tuple[dict[str, np.ndarra
         return {'image': pixels, **({'examples': records} if reads_input else {})}, is_single
 
     return make_batch
+
+
+def listed(value: Any) -> Any:
+    """Returns a column of paths, or of other objects, of NumPy, pandas, polars or Arrow as a list; any other value as it is."""
+    if isinstance(value, np.ndarray):
+        return value.tolist() if value.ndim == 1 and value.dtype.kind in 'OSU' else value
+    to_list = getattr(value, 'to_list', None) or getattr(value, 'to_pylist', None)
+    return to_list() if callable(to_list) else value
 
 
 def _unwrapped(value):

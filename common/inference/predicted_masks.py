@@ -16,6 +16,7 @@ from estimator_trainer.common.formats import masks
 from estimator_trainer.common.inference.prediction import Prediction
 from estimator_trainer.common.ops.segmentation import palette
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
+from estimator_trainer.common.unicode_forms import composed
 
 
 class MaskFiles:
@@ -60,9 +61,9 @@ class MaskFiles:
         known = str(fields.get(EXAMPLE_ID) or fields.get('input') or f'{fields.get("example", 0):06}')
         stem = os.path.splitext(os.path.basename(known))[0]
         name, numbers = f'{stem}.png', self._numbers.setdefault(stem, itertools.count(2))
-        while name in self._names:
+        while (folded := composed(name).casefold()) in self._names:  # Not all file systems tell them apart.
             name = f'{stem}_{next(numbers)}.png'
-        self._names.add(name)
+        self._names.add(folded)
         return name
 
 

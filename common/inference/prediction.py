@@ -196,12 +196,16 @@ def read_places(source, split):
     yield from itertools.repeat({})
 
 
+def _batched(shape):
+    return None if shape.rank is None else [None, *shape]
+
+
 def predict_files(
     estimator: tf.estimator.Estimator, files: InputFiles, batch_size: int, checkpoint_path: str
 ) -> Iterator[Prediction]:
     """Yields the predictions of all examples of files, in order; a bad example's prediction has an error."""
     with tf.Graph().as_default() as graph:
-        examples = tf.nest.map_structure(lambda spec: tf.placeholder(spec.dtype, [None, *spec.shape]), files.spec)
+        examples = tf.nest.map_structure(lambda spec: tf.placeholder(spec.dtype, _batched(spec.shape)), files.spec)
         features = dict(files.to_features(examples))
         init = tf.tables_initializer()
         specs = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in features.items() if name != EXAMPLE_ID}

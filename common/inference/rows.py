@@ -145,7 +145,8 @@ def _is_single(value, spec):
         return isinstance(value, (str, bytes))
     if spec.name == PICTURE:
         is_array = isinstance(value, np.ndarray)
-        return not isinstance(value, (list, tuple)) and not (is_array and (value.dtype == object or value.ndim > 3))
+        is_column = isinstance(pictures.listed(value), (list, tuple))
+        return not is_column and not (is_array and (value.dtype == object or value.ndim > 3))
     try:
         is_text, rank = isinstance(value, (str, bytes, os.PathLike)), spec.shape.rank
         return is_text or rank is not None and np.ndim(value) == rank - 1
@@ -190,7 +191,7 @@ def _convert(name, values, spec, read):
     if np.ma.is_masked(values):
         raise ValueError(f'the input {name} has masked values: fill them, or leave their examples out')
     if spec.name == PICTURE:
-        return _objects([_content(name, number, value, read) for number, value in enumerate(values)])
+        return _objects([_content(name, number, value, read) for number, value in enumerate(pictures.listed(values))])
     if spec.dtype == tf.string and spec.shape.rank != 1:
         return cast(name, spec, values)
     if spec.dtype == tf.string:

@@ -3,6 +3,16 @@
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+_is_running = False  # A process has one profiler.
+
+
+def stop() -> None:
+    """Ends the profile, if one is running; also after an error, at which TensorFlow does not end hooks."""
+    global _is_running
+    if _is_running:
+        _is_running = False
+        tf2.profiler.experimental.stop()
+
 
 class Profiler(tf.train.SessionRunHook):
     """Profiles a range of steps for TensorBoard's Profile plugin.
@@ -14,7 +24,6 @@ class Profiler(tf.train.SessionRunHook):
     def __init__(self, steps: tuple[int, int], output_dir: str):
         self._first, self._end = steps
         self._output_dir = output_dir
-        self._is_running = False
 
     def begin(self):
         self._global_step = tf.train.get_global_step()
@@ -23,22 +32,21 @@ class Profiler(tf.train.SessionRunHook):
         self._step = int(session.run(self._global_step))
 
     def before_run(self, run_context):
-        if not self._is_running and self._first <= self._step < self._end:
+        global _is_running
+        if not _is_running and self._first <= self._step < self._end:
             tf2.profiler.experimental.start(self._output_dir)
-            self._is_running = True
-        if self._is_running:
+            _is_running = True
+        if _is_running:
             self._trace = tf2.profiler.experimental.Trace('train', step_num=self._step, _r=1)
             self._trace.__enter__()
         return tf.train.SessionRunArgs(self._global_step)
 
     def after_run(self, run_context, run_values):
-        if self._is_running:
+        if _is_running:
             self._trace.__exit__(None, None, None)
         self._step = run_values.results + 1
         if self._step >= self._end:
-            self.end(run_context.session)
+            stop()
 
     def end(self, session):
-        if self._is_running:
-            tf2.profiler.experimental.stop()
-            self._is_running = False
+        stop()

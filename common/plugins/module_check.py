@@ -33,6 +33,8 @@ _ARGUMENTS = {
         'raw_specs': 'params',
         'from_raw': 'params, raw',
         'cell_readers': 'params',
+        'take_rows': 'params, rows',
+        'input_parts': 'params',
         'read_input': 'path, params',
         'read_labeled': 'path, params',
         'feature_columns': 'params',

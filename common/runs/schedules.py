@@ -14,7 +14,7 @@ from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.files import to_json
 from estimator_trainer.common.inference.checkpoint_estimator import at
 from estimator_trainer.common.inference.prediction import predict_split
-from estimator_trainer.common.monitoring import hparams_tab
+from estimator_trainer.common.monitoring import hparams_tab, profiler
 from estimator_trainer.common.plugins import code
 from estimator_trainer.common.plugins.own_train import OwnTrain
 from estimator_trainer.common.runs import baselines, chosen_checkpoint, decision, saved_dataset, saved_flags
@@ -88,6 +88,7 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
             experiment.estimator.train(experiment.train_input_fn, hooks, None, experiment.train_steps, listeners)
     finally:
         experiment.stop.end(None)  # Even after an error, whose diagnosis may take long.
+        profiler.stop()
     step = _latest_step(experiment) if task.is_chief else task.last_step
     experiment.status.reach(step)
     for line in experiment.times.describe():

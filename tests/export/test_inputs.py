@@ -118,3 +118,12 @@ def test_batches_of_an_input_fn_are_the_inputs():
 
     found = inputs.of_numbers(make(input_fn=input_fn), 'eval')
     assert not found.is_raw and all_of(found)['x'].tolist() == [[1], [2], [3]]
+
+
+def test_queues_of_an_input_fn_are_read_to_their_end():
+    def queue(split, params):
+        (x,) = tf.train.slice_input_producer([tf.constant([1.0, 2.0, 3.0])], num_epochs=1, shuffle=False)
+        return {'x': tf.train.batch([x], 2, allow_smaller_final_batch=True)}
+
+    batches = inputs._batches_of_input_fn(make(input_fn=queue), 'eval')
+    assert [batch['x'].tolist() for batch in batches] == [[1, 2], [3]]

@@ -67,6 +67,18 @@ def test_pictures_are_decoded_by_their_content(format, monkeypatch):
         assert ('is an AVIF file, which needs a newer Pillow' in message) == (format == 'AVIF')
 
 
+def test_an_orientation_that_graphs_do_not_read_turns_no_picture():
+    xmp = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+    xmp += b'xmlns:tiff="http://ns.adobe.com/tiff/1.0/"><rdf:Description tiff:Orientation="6"/></rdf:RDF></x:xmpmeta>'
+    content, exif = io.BytesIO(), Image.Exif()
+    Image.new('L', (8, 6)).save(content, 'JPEG', xmp=xmp)
+    assert images.orientation(images.decode(content.getvalue())) == 1
+    exif[ExifTags.Base.Orientation] = 6
+    for format in ('JPEG', 'PNG', 'WEBP', 'TIFF'):
+        Image.new('L', (8, 6)).save(content := io.BytesIO(), format, exif=exif)
+        assert images.orientation(Image.open(content)) == 6
+
+
 def test_a_picture_that_pillow_has_not_loaded_is_turned_once():
     image, exif = Image.fromarray(np.arange(12, dtype=np.uint8).reshape(3, 4)), Image.Exif()
     exif[ExifTags.Base.Orientation] = 6

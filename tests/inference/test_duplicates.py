@@ -5,9 +5,11 @@ import types
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.formats.encoded import PICTURE
 from estimator_trainer.common.inference import duplicates
 from estimator_trainer.common.inference.duplicates import CONTRADICTORY, EQUAL, SIMILAR
 from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.records import records
 from estimator_trainer.common.targets import FORECAST
 from estimator_trainer.hparams.build import add_metadata
 from tests.pipeline.pipelines import make_params
@@ -51,6 +53,39 @@ def test_equal_and_similar_pictures_are_found_and_contradictory_labels():
         'what,split,where,label,train_where,train_label',
         'equal,eval,example 1,c,example 2,c',
     ]
+
+
+def test_examples_with_pictures_are_not_equal_by_their_other_columns():
+    files, cities = [bytes([number]) for number in range(4)], ['a', 'b', 'a', 'b']
+    examples = {'train': [*zip(files[:2], cities)], 'eval': [*zip([files[2], files[1]], cities[2:])]}
+    splits = {split: [records.encode({'photo': file, 'city': city}) for file, city in some] for split, some in examples.items()}
+    specs = {'photo': tf.TensorSpec([None], tf.string, PICTURE), 'city': tf.TensorSpec([None], tf.string)}
+
+    def parse(mode, params, record):
+        found = tf.io.parse_single_example(record, {name: tf.io.FixedLenFeature([], tf.string) for name in specs})
+        return found, {}
+
+    for given, expected in (
+        (specs, [('example 1', 'example 1')]),
+        ({'city': specs['city']}, [(f'example {i}',) * 2 for i in (0, 1)]),
+    ):
+        source = make_source(splits, parse, raw_specs=lambda params, given=given: given, from_raw=None)
+        assert [(one.where, one.train_where) for one in duplicates.find(source).duplicates] == expected
+
+
+def test_records_that_do_not_have_the_names_of_raw_inputs_are_compared_by_their_features():
+    raw = {'raw_specs': lambda params: {'size': tf.TensorSpec([None], tf.float32)}, 'from_raw': None}
+    serialized = {
+        split: [records.encode({'x': float(x)}) for x in some] for split, some in (('train', [1, 2]), ('eval', [3, 2]))
+    }
+
+    def parse(mode, params, record):
+        return tf.io.parse_single_example(record, {'x': tf.io.FixedLenFeature([], tf.float32)}), {}
+
+    parsed = lambda mode, params, record: (record, {})  # noqa: E731
+    for splits, function in ((serialized, parse), ({'train': {'x': [1, 2]}, 'eval': {'x': [3, 2]}}, parsed)):
+        (found,) = duplicates.find(make_source(splits, function, **raw)).duplicates
+        assert (found.where, found.train_where) == ('example 1', 'example 1')
 
 
 def test_padding_is_no_difference_and_a_limit_is_kept():

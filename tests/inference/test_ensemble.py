@@ -35,6 +35,21 @@ def test_outputs_with_a_scope_single_examples_and_those_of_canned_estimators_are
     assert found['all_classes'] is not None and found['all_classes'].tolist() == names.tolist()
 
 
+def test_a_class_that_is_not_the_one_of_the_largest_probability_is_not_replaced_by_it():
+    for one, other in (
+        ({'class': np.int64(1), 'probabilities': np.array([0.9])}, {'class': np.int64(0), 'probabilities': np.array([0.2])}),
+        ({'class': np.int64(1), 'probabilities': np.float32(0.9)}, {'class': np.int64(0), 'probabilities': np.float32(0.2)}),
+        (  # Ratings from 1 on.
+            {'class': np.array([2]), 'probabilities': np.array([[0.1, 0.9]])},
+            {'class': np.array([1]), 'probabilities': np.array([[0.7, 0.3]])},
+        ),
+    ):
+        assert average([one, one])['class'] == one['class']
+        assert failed(average, [one, other]).startswith('the prediction class differs between the folds')
+    tie = {'class': np.array([1]), 'probabilities': np.array([[0.501, 0.5]], np.float32)}  # Of logits that differ little.
+    assert average([tie, {**tie, 'probabilities': np.array([[0.2, 0.8]], np.float32)}])['class'] == [1]
+
+
 def test_what_cannot_be_averaged_is_refused():
     tagged = {'tokens': np.array(['x']), 'tags': np.array(['O']), 'probabilities': np.array([0.5])}
     assert failed(average, [tagged, tagged]).startswith('the tags of tokens are not averaged over folds: ')

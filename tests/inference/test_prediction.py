@@ -93,6 +93,21 @@ def test_bad_examples_of_files_do_not_prevent_other_predictions(trained, tmp_pat
     np.testing.assert_allclose([line['y'] for line in found if 'y' in line], expected(tmp_path, 4, x), rtol=1e-4)
 
 
+def test_a_file_that_a_users_reader_cannot_open_is_one_entry_of_its_folder(tmp_path):
+    def read_input(path, params):
+        with open(f'{path}.label' if path.endswith('b') else path) as file:
+            yield {}, file.read()
+
+    write(tmp_path, 'a', 'b', 'c', content=b'1')
+    found = [*open_rows(tmp_path, read_input=read_input).entries]
+    assert [fields['input'][-1] for fields, _ in found] == ['a', 'b', 'c']
+    assert [str(example) for _, example in found] == [
+        '1',
+        f'{tmp_path}/b.label: cannot be read: No such file or directory',
+        '1',
+    ]
+
+
 def test_the_labels_of_a_split_are_read_in_its_order_up_to_where_they_are_missing(caplog):
     def read_first(labels, batch=False):
         name = 'parse_batch' if batch else 'parse'

@@ -278,6 +278,10 @@ def test_pictures_of_every_form_become_pixels_like_files(tmp_path):
     for own, shape in ((np.ones([4, 4, 1], np.uint8), True), (np.ones([2, 4, 4, 1], np.int64).tolist(), False)):
         batch, is_single = make_batch(own)
         assert is_single == shape and np.all(batch['image'] == 1) and batch['image'].dtype == np.uint8
+    column = types.SimpleNamespace(to_list=lambda: [str(path)] * 2)  # Of pandas or polars.
+    for several in (np.array([str(path)] * 2), np.array([path] * 2), pa.array([str(path)] * 2), column, {'image': column}):
+        batch, is_single = make_batch(several)
+        assert not is_single and np.array_equal(batch['image'], [expected] * 2)
     (tmp_path / 'b.png').write_text('text')
     kinds = 'must be a path, bytes, a PIL image or pixels [height, width, 1 or 3], not'
     for wrong, message in (

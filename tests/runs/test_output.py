@@ -14,7 +14,10 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.lib.io import file_io
 from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
+from estimator_trainer.common.commands import api
+from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.records import records
+from estimator_trainer.common.training.saving import StepCheck
 from tests import forked
 from tests.shared import POLYNOMIAL, ROOT, SMALL, losses
 
@@ -101,6 +104,22 @@ def test_the_chosen_steps_are_profiled(run, tmp_path):
         planes = XSpace.FromString(profile.read_bytes()).planes
         events = [plane.event_metadata[event.metadata_id] for plane in planes for line in plane.lines for event in line.events]
         assert sum(event.name.startswith('model/MatMul:') for event in events) == 2
+
+
+def test_a_training_that_fails_as_it_is_profiled_ends_the_profile(tmp_path, monkeypatch):
+    steps = iter(range(3))
+
+    def fail(self, run_context, run_values):
+        if next(steps, None) is None:
+            raise RunError('no')
+
+    given = {'hparams': {'learning_rate': 0.1}, 'schedule': 'train', 'train_steps': 4, 'profile_steps': '1:9'}
+    with monkeypatch.context() as patch, pytest.raises(RunError):
+        patch.setattr(StepCheck, 'after_run', fail)
+        api.train('polynomial', 'polynomial', str(tmp_path / 'a'), **given)
+    api.train('polynomial', 'polynomial', str(tmp_path / 'b'), **given)
+    for name in 'ab':
+        assert len([*(tmp_path / name).glob('plugins/profile/*/*.xplane.pb')]) == 1
 
 
 def test_progress_bars_are_drawn_on_a_terminal_from_the_step_in_the_default_directory(run, tmp_path):
