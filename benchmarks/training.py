@@ -159,6 +159,7 @@ def _peers(net):
         'PyTorch, channels_last, fused optimizer, torch.compile': ('torch', torch, 'float32_fused_compiled'),
         'Keras fit, mixed_bfloat16': ('keras', keras, 'bfloat16'),
         'Keras fit, mixed_bfloat16, 10 steps per execution': ('keras', keras, 'bfloat16_loop'),
+        'Keras fit, mixed_bfloat16, 10 steps per execution, 1 thread per op': ('keras', keras, 'bfloat16_loop_single'),
         'PyTorch, channels_last, fused optimizer, bfloat16': ('torch', torch, 'bfloat16_fused'),
         'PyTorch, channels_last, fused optimizer, torch.compile, bfloat16': ('torch', torch, 'bfloat16_fused_compiled'),
     }
