@@ -313,3 +313,50 @@ def test_a_model_fn_takes_the_last_step_of_each_sequence():
             np.testing.assert_array_equal(session.run(found), [activations[0, 1], activations[1, 3]])
             np.testing.assert_array_equal(session.run(last), activations[:, 3])
     assert rnn_common.RNNKeys.SEQUENCE_LENGTH_KEY == 'sequence_length'
+
+
+def test_optimizers_that_are_absent_none_or_names_have_the_rates_of_old(tmp_path):
+    one = [tf.feature_column.numeric_column('x')]
+    many = [*one, *(tf.feature_column.numeric_column(f'x{i}') for i in range(35))]
+    network = dict(dnn_feature_columns=one, dnn_hidden_units=[1])
+
+    def bias(make, **options):
+        """Returns the bias after a step from 0 to 1: the gradient is -2, the accumulator 0.1 at first, and then 4.1."""
+        regressor = make(model_dir=str(tmp_path), **options)
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.train.create_global_step()
+            features = {column.key: tf.zeros([1, 1]) for column in many}
+            spec = regressor._call_model_fn(features, tf.ones([1]), learn.ModeKeys.TRAIN, regressor.config)
+            session.run(tf.global_variables_initializer())
+            session.run(spec.train_op)
+            has_network = 'dnn_feature_columns' in options
+            assert has_network == any(op.type == 'Relu' for op in session.graph.get_operations())
+            return session.run('dnn/logits/bias:0' if has_network else 'linear/linear_model/bias_weights:0')[0]
+
+    for make, options, rate in (
+        (learn.DNNLinearCombinedRegressor, dict(linear_feature_columns=one), 0.2),
+        (learn.DNNLinearCombinedRegressor, dict(linear_feature_columns=one, linear_optimizer='Ftrl'), 0.2),
+        (learn.DNNLinearCombinedRegressor, dict(linear_feature_columns=many, linear_optimizer=None), 1 / 6),
+        (learn.DNNLinearCombinedRegressor, network, 0.05),
+        (learn.DNNLinearCombinedRegressor, {**network, 'dnn_optimizer': None, 'dnn_activation_fn': None}, 0.05),
+        (learn.DNNLinearCombinedRegressor, {**network, 'dnn_optimizer': 'Adagrad', 'gradient_clip_norm': 9}, 0.05),
+        (learn.LinearRegressor, dict(feature_columns=one, optimizer=None), 0.2),
+        (learn.LinearRegressor, dict(feature_columns=many), 1 / 6),
+        (learn.LinearRegressor, dict(feature_columns=many, optimizer='Ftrl'), 0.2),
+    ):
+        assert bias(make, **options) == pytest.approx(2 * rate / 4.1**0.5), (make, options)
+    assert learn.DNNClassifier([1], one, optimizer=None)
+
+
+def test_the_loss_of_an_evaluation_with_weights_is_by_their_sum_as_the_mean_over_batches(tmp_path):
+    x, y = np.zeros([4], np.float32), np.sqrt([2.0, 2.0, 5.0, 5.0])
+    inputs = {'x': x, 'w': np.array([1, 1, 0, 0])}
+    regressor = learn.LinearRegressor(
+        [tf.feature_column.numeric_column('x')],
+        str(tmp_path),
+        weight_column_name='w',
+        optimizer=tf.train.GradientDescentOptimizer(0.0),
+    ).fit(inputs, y, steps=1)
+    assert regressor.evaluate(inputs, y)['loss'] == pytest.approx(2.0)
+    inputs['w'] = np.array([1, 3, 1, 0])
+    assert regressor.evaluate(inputs, y, batch_size=2)['loss'] == pytest.approx(3.5)  # The mean of 2 and 5.
