@@ -76,6 +76,24 @@ def test_a_cell_may_have_nested_outputs():
     np.testing.assert_array_equal(ids[0], np.argmax(inputs[0], -1))
 
 
+def test_decoding_in_a_loop_reads_variables_that_the_loop_changes():
+    class One(Chain):
+        output_size = 1
+
+    def twice(step, found):
+        layer = tf.layers.Dense(1, use_bias=False, kernel_initializer=tf.ones_initializer(), name='scale')
+        decoder = seq2seq.BasicDecoder(One(), seq2seq.TrainingHelper(tf.ones([1, 1, 1]), [1]), tf.zeros([1, 1]), layer)
+        outputs, _, _ = seq2seq.dynamic_decode(decoder)
+        value = outputs.rnn_output[0, 0, 0]
+        with tf.control_dependencies([value]), tf.control_dependencies([layer.kernel.assign_add([[1.0]])]):
+            return step + 1, found.write(step, value)
+
+    with tf.Graph().as_default():
+        found = tf.TensorArray(tf.float32, 2)
+        _, found = tf.while_loop(lambda step, _: step < 2, twice, [tf.constant(0), found], parallel_iterations=1)
+        assert run(found.stack()).tolist() == [1, 2]
+
+
 def best_by_functions(table, starts, end):
     return seq2seq.InferenceHelper(
         lambda outputs: tf.argmax(outputs, 1, output_type=tf.int32),
@@ -223,6 +241,17 @@ def test_attention_is_a_mean_of_the_memory_weighted_by_scores_within_the_length_
         expected = np.concatenate([query, weights @ memory[row]]) @ by_name['attention_layer/kernel']
         np.testing.assert_allclose(found[0][row], expected, rtol=1e-3, atol=1e-5)
     assert found[3] == 1
+
+
+def test_attention_layers_are_as_many_as_mechanisms_and_given_once():
+    with tf.Graph().as_default():
+        mechanism, cell = seq2seq.LuongAttention(3, tf.ones([1, 2, 3])), tf.nn.rnn_cell.BasicRNNCell(3)
+        for options, message in (
+            (dict(attention_layer_size=[5, 6]), '1 attention mechanisms need as many attention layers, not 2'),
+            (dict(attention_layer_size=5, attention_layer=tf.layers.Dense(5)), 'attention_layer, not both'),
+        ):
+            with pytest.raises(ValueError, match=message):
+                seq2seq.AttentionWrapper(cell, mechanism, **options)
 
 
 def monotonic(p, previous):
