@@ -1,10 +1,11 @@
 """tf.contrib.learn: Estimators of the model_fns of old, their configuration, and Experiments."""
 
+import functools
 import types
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 from tf_estimator.tf1 import layers
-from tf_estimator.tf1.learn import learners
+from tf_estimator.tf1.learn import evaluation_metrics, learners
 from tf_estimator.tf1.modules import Package
 
 from google.protobuf import text_format
@@ -360,3 +361,58 @@ def test_the_loss_of_an_evaluation_with_weights_is_by_their_sum_as_the_mean_over
     assert regressor.evaluate(inputs, y)['loss'] == pytest.approx(2.0)
     inputs['w'] = np.array([1, 3, 1, 0])
     assert regressor.evaluate(inputs, y, batch_size=2)['loss'] == pytest.approx(3.5)  # The mean of 2 and 5.
+
+
+def test_metrics_get_what_their_arguments_are_named_for():
+    predictions, labels, inputs = {'a': 2, 'b': 30}, {'x': 500, 'y': 7000}, {'w': 10**5}
+    for function, keys, expected in (
+        (lambda target, prediction: target - prediction, ('a', 'x'), 500 - 2),
+        (lambda logits, label: label - logits, ('a', 'x'), 500 - 2),
+        (lambda targets, value: targets - value, ('b', 'y'), 7000 - 30),
+        (lambda value, labels: labels - value, ('b', 'y'), 7000 - 30),
+        (lambda value: value, ('b',), 30),
+        (lambda other=1, predictions=0: predictions + other, ('b',), 31),
+        (lambda value, weight: value + weight, ('b', None, 'w'), 10**5 + 30),
+        (lambda weights, labels, predictions: (weights, labels, predictions), ('a', 'x', 'w'), (10**5, 500, 2)),
+        (functools.partial(lambda predictions, label, labels: predictions + label + labels, label=1), ('a', 'x'), 503),
+    ):
+        one = labels if len(keys) > 1 and keys[1] else {'x': 500}
+        spec = learn.MetricSpec(function, *keys)
+        assert spec.create_metric_ops(inputs, one, predictions) == expected
+    assert (spec.prediction_key, spec.label_key, spec.weight_key) == ('a', 'x', None)
+    assert spec.metric_fn(labels=3, predictions=4) == 3 + 4 + 1
+    for make, message in (
+        (lambda: learn.MetricSpec(lambda value: value, label_key='x'), 'none of the arguments .*target'),
+        (lambda: learn.MetricSpec(lambda value, labels: value, weight_key='w'), 'none of the arguments .*weight'),
+        (lambda: learn.MetricSpec(lambda label, target: label), 'ambiguous arguments .*label.*target'),
+        (
+            lambda: learn.MetricSpec(lambda value: value).create_metric_ops(inputs, 1, predictions),
+            'predictions a, b: .* a prediction_key',
+        ),
+        (
+            lambda: learn.MetricSpec(lambda value: value, 'a').create_metric_ops(inputs, 1, 2),
+            "prediction_key 'a', but only one prediction",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()
+
+
+def test_functions_get_the_labels_of_their_key_or_the_only_ones():
+    def measured(labels, predictions, **metrics):
+        return evaluation_metrics.metric_fn(metrics.get('pairs', metrics))({}, labels, predictions)
+
+    both = {('sum', 'a'): lambda predictions, labels: predictions + labels}
+    assert measured({'a': 10, 'b': 20}, {'a': 1, 'b': 2}, pairs=both) == {'sum': 11}
+    assert measured({'x': 10}, {'a': 1, 'b': 2}, pairs=both) == measured(10, {'a': 1, 'b': 2}, pairs=both) == {'sum': 11}
+    assert measured({'x': 10, 'y': 20}, 1, larger=lambda p, labels: labels['y'] - labels['x'] - p) == {'larger': 9}
+
+
+def test_predictions_and_problems_have_the_keys_of_old():
+    estimators = learn.submodule('python').submodule('learn').submodule('estimators')
+    for keys in (learn.PredictionKey, estimators.submodule('prediction_key').PredictionKey):
+        assert (keys.CLASSES, keys.PROBABILITIES, keys.SCORES) == ('classes', 'probabilities', 'scores')
+        assert (keys.LOGITS, keys.LOGISTIC, keys.TOP_K, keys.GENERIC) == ('logits', 'logistic', 'top_k', 'output')
+    kinds = estimators.submodule('constants').ProblemType
+    assert kinds is learn.ProblemType and (kinds.UNSPECIFIED, kinds.CLASSIFICATION) == (0, 1)
+    assert (kinds.LINEAR_REGRESSION, kinds.LOGISTIC_REGRESSION) == (2, 3)
