@@ -267,6 +267,12 @@ def test_a_configuration_has_masters_and_the_sessions_settings(monkeypatch):
     monkeypatch.delenv('TF_CONFIG', raising=False)
     config = learn.RunConfig(master='grpc://a', evaluation_master='grpc://b', save_checkpoints_steps=5)
     assert (config.master, config.evaluation_master, config.save_checkpoints_secs) == ('grpc://a', 'grpc://b', None)
+    by_position = learn.RunConfig('grpc://a', 0, False, 1, 7, 50, None, 5, 2, 3, 20, None, 'grpc://b', 'model')
+    assert (by_position.tf_random_seed, by_position.save_summary_steps, by_position.save_checkpoints_steps) == (7, 50, 5)
+    assert (by_position.evaluation_master, by_position.model_dir) == ('grpc://b', 'model')
+    for values, options in (([7], {'tf_random_seed': 8}), ([None] * 13, {})):
+        with pytest.raises(TypeError, match='^RunConfig got too many values, or one by its position and its name$'):
+            learn.RunConfig('', 0, False, 1, *values, **options)
     config.tf_config.gpu_options.allow_growth = True
     assert config.replace(tf_random_seed=3).session_config.gpu_options.allow_growth
     assert learn.RunConfig().master == '' and learn.RunConfig(num_cores=2).tf_config.intra_op_parallelism_threads == 2

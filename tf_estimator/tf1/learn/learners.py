@@ -29,12 +29,25 @@ def ModelFnOps(mode, predictions=None, loss=None, train_op=None, eval_metric_ops
     return tf.estimator.EstimatorSpec(mode, predictions, loss, train_op, eval_metric_ops, served_outputs, **options)
 
 
-class RunConfig(tf.estimator.RunConfig):
-    """The settings of tf.contrib.learn, and those of tf.estimator; the cluster is that of TF_CONFIG."""
+_LATER_SETTINGS = (
+    'tf_random_seed save_summary_steps save_checkpoints_secs save_checkpoints_steps keep_checkpoint_max '
+    'keep_checkpoint_every_n_hours log_step_count_steps protocol evaluation_master model_dir session_config '
+    'session_creation_timeout_secs'
+).split()
 
-    def __init__(
-        self, master=None, num_cores=0, log_device_placement=False, gpu_memory_fraction=1, evaluation_master='', **options
-    ):
+
+class RunConfig(tf.estimator.RunConfig):
+    """The settings of tf.contrib.learn, by name or by their position, and those of tf.estimator.
+
+    The cluster is that of TF_CONFIG.
+    """
+
+    def __init__(self, master=None, num_cores=0, log_device_placement=False, gpu_memory_fraction=1, *later, **options):
+        given = dict(zip(_LATER_SETTINGS, later))
+        if len(given) < len(later) or given.keys() & options.keys():
+            raise TypeError('RunConfig got too many values, or one by its position and its name')
+        options |= given
+        evaluation_master = options.pop('evaluation_master', '')
         if options.get('session_config') is None and (num_cores or log_device_placement or gpu_memory_fraction != 1):
             options['session_config'] = tf.ConfigProto(
                 inter_op_parallelism_threads=num_cores,
