@@ -324,7 +324,7 @@ def test_a_model_fn_takes_the_last_step_of_each_sequence():
 
 def test_optimizers_that_are_absent_none_or_names_have_the_rates_of_old(tmp_path):
     one = [tf.feature_column.numeric_column('x')]
-    many = [*one, *(tf.feature_column.numeric_column(f'x{i}') for i in range(35))]
+    many = [*one, *(tf.feature_column.numeric_column(f'x{i}') for i in range(25))]
     network = dict(dnn_feature_columns=one, dnn_hidden_units=[1])
 
     def bias(make, **options):
@@ -343,12 +343,12 @@ def test_optimizers_that_are_absent_none_or_names_have_the_rates_of_old(tmp_path
     for make, options, rate in (
         (learn.DNNLinearCombinedRegressor, dict(linear_feature_columns=one), 0.2),
         (learn.DNNLinearCombinedRegressor, dict(linear_feature_columns=one, linear_optimizer='Ftrl'), 0.2),
-        (learn.DNNLinearCombinedRegressor, dict(linear_feature_columns=many, linear_optimizer=None), 1 / 6),
+        (learn.DNNLinearCombinedRegressor, dict(linear_feature_columns=many, linear_optimizer=None), 26**-0.5),
         (learn.DNNLinearCombinedRegressor, network, 0.05),
         (learn.DNNLinearCombinedRegressor, {**network, 'dnn_optimizer': None, 'dnn_activation_fn': None}, 0.05),
         (learn.DNNLinearCombinedRegressor, {**network, 'dnn_optimizer': 'Adagrad', 'gradient_clip_norm': 9}, 0.05),
         (learn.LinearRegressor, dict(feature_columns=one, optimizer=None), 0.2),
-        (learn.LinearRegressor, dict(feature_columns=many), 1 / 6),
+        (learn.LinearRegressor, dict(feature_columns=many), 26**-0.5),
         (learn.LinearRegressor, dict(feature_columns=many, optimizer='Ftrl'), 0.2),
     ):
         assert bias(make, **options) == pytest.approx(2 * rate / 4.1**0.5), (make, options)
