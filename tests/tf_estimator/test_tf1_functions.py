@@ -531,6 +531,14 @@ def test_examples_gather_in_buckets_of_their_lengths(keeps_rest):
         buckets.bucket([], 0, [2], 2)
 
 
+def test_the_batch_of_a_list_of_one_in_buckets_is_a_tensor():
+    with tf.Graph().as_default():
+        _, batch = buckets.bucket([tf.constant(1.0)], 0, 2, 1)
+        _, of_dict = buckets.bucket({'x': tf.constant(1.0)}, 0, 2, 1)
+        _, of_lengths = buckets.bucket_by_sequence_length(1, [tf.constant([1.0])], 2, [3])
+    assert tf.is_tensor(batch) and batch.shape == [2] and [*of_dict] == ['x'] and len(of_lengths) == 1
+
+
 def test_sparsemax_is_the_nearest_point_of_the_simplex_and_its_loss_has_their_difference_as_gradient():
     logits, labels = RANDOM.normal(0, 2, [6, 5]), RANDOM.dirichlet(np.ones(5), 6)
     with tf.Graph().as_default():
@@ -577,6 +585,11 @@ def test_embeddings_feature_columns_and_tables_of_old_have_their_arguments(caplo
     kind = layers.sparse_column_with_keys('kind', ['a', 'b'])
     crossed = layers.crossed_column([layers.sparse_column_with_hash_bucket('place', 5), kind], 7)
     assert crossed.keys == ('place', kind) and not caplog.messages
+    assert layers.crossed_column(['a', 'b'], 7, 'sum', None, None, 5).hash_key == 5
+    with pytest.raises(ValueError, match='^crossed_column: ckpt_to_load_from is not supported'):
+        layers.crossed_column(['a', 'b'], 7, ckpt_to_load_from='model', tensor_name_in_ckpt='w')
+    with pytest.raises(ValueError, match=r"^sparse_column_with_hash_bucket\('x'\): TensorFlow 2 has no hash_keys: omit them$"):
+        layers.sparse_column_with_hash_bucket('x', 5, hash_keys=[[1, 2]])
     layers.sparse_column_with_integerized_feature('number', 3, 'mean')
     assert caplog.messages == [
         "tf.contrib.layers: combiner='mean' of a column is ignored: linear Estimators take sparse_combiner, combined ones "
@@ -592,6 +605,7 @@ def test_embeddings_feature_columns_and_tables_of_old_have_their_arguments(caplo
         assert run(layers.input_from_feature_columns(features, columns))[0].tolist() == [[1.0, 1.0, 2.0]]
     with tf.Graph().as_default():
         table = lookup.HashTable(tf.lookup.KeyValueTensorInitializer(['a', 'b'], [1, 2]), -1, name='t')
+        assert table.init is table.initializer
         words = lookup.index_table_from_tensor(mapping=tf.constant(['x', 'y']), default_value=9)
         back = lookup.index_to_string_table_from_tensor(mapping=tf.constant(['x', 'y']), default_value='?')
         found = run(

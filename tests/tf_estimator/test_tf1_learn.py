@@ -1,10 +1,11 @@
 """tf.contrib.learn: Estimators of the model_fns of old, their configuration, and Experiments."""
 
+import functools
 import types
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 from tf_estimator.tf1 import layers
-from tf_estimator.tf1.learn import learners
+from tf_estimator.tf1.learn import evaluation_metrics, learners
 from tf_estimator.tf1.modules import Package
 
 from google.protobuf import text_format
@@ -266,6 +267,12 @@ def test_a_configuration_has_masters_and_the_sessions_settings(monkeypatch):
     monkeypatch.delenv('TF_CONFIG', raising=False)
     config = learn.RunConfig(master='grpc://a', evaluation_master='grpc://b', save_checkpoints_steps=5)
     assert (config.master, config.evaluation_master, config.save_checkpoints_secs) == ('grpc://a', 'grpc://b', None)
+    by_position = learn.RunConfig('grpc://a', 0, False, 1, 7, 50, None, 5, 2, 3, 20, None, 'grpc://b', 'model')
+    assert (by_position.tf_random_seed, by_position.save_summary_steps, by_position.save_checkpoints_steps) == (7, 50, 5)
+    assert (by_position.evaluation_master, by_position.model_dir) == ('grpc://b', 'model')
+    for values, options in (([7], {'tf_random_seed': 8}), ([None] * 13, {})):
+        with pytest.raises(TypeError, match='^RunConfig got too many values, or one by its position and its name$'):
+            learn.RunConfig('', 0, False, 1, *values, **options)
     config.tf_config.gpu_options.allow_growth = True
     assert config.replace(tf_random_seed=3).session_config.gpu_options.allow_growth
     assert learn.RunConfig().master == '' and learn.RunConfig(num_cores=2).tf_config.intra_op_parallelism_threads == 2
@@ -313,3 +320,105 @@ def test_a_model_fn_takes_the_last_step_of_each_sequence():
             np.testing.assert_array_equal(session.run(found), [activations[0, 1], activations[1, 3]])
             np.testing.assert_array_equal(session.run(last), activations[:, 3])
     assert rnn_common.RNNKeys.SEQUENCE_LENGTH_KEY == 'sequence_length'
+
+
+def test_optimizers_that_are_absent_none_or_names_have_the_rates_of_old(tmp_path):
+    one = [tf.feature_column.numeric_column('x')]
+    many = [*one, *(tf.feature_column.numeric_column(f'x{i}') for i in range(25))]
+    network = dict(dnn_feature_columns=one, dnn_hidden_units=[1])
+
+    def bias(make, **options):
+        """Returns the bias after a step from 0 to 1: the gradient is -2, the accumulator 0.1 at first, and then 4.1."""
+        regressor = make(model_dir=str(tmp_path), **options)
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.train.create_global_step()
+            features = {column.key: tf.zeros([1, 1]) for column in many}
+            spec = regressor._call_model_fn(features, tf.ones([1]), learn.ModeKeys.TRAIN, regressor.config)
+            session.run(tf.global_variables_initializer())
+            session.run(spec.train_op)
+            has_network = 'dnn_feature_columns' in options
+            assert has_network == any(op.type == 'Relu' for op in session.graph.get_operations())
+            return session.run('dnn/logits/bias:0' if has_network else 'linear/linear_model/bias_weights:0')[0]
+
+    for make, options, rate in (
+        (learn.DNNLinearCombinedRegressor, dict(linear_feature_columns=one), 0.2),
+        (learn.DNNLinearCombinedRegressor, dict(linear_feature_columns=one, linear_optimizer='Ftrl'), 0.2),
+        (learn.DNNLinearCombinedRegressor, dict(linear_feature_columns=many, linear_optimizer=None), 26**-0.5),
+        (learn.DNNLinearCombinedRegressor, network, 0.05),
+        (learn.DNNLinearCombinedRegressor, {**network, 'dnn_optimizer': None, 'dnn_activation_fn': None}, 0.05),
+        (learn.DNNLinearCombinedRegressor, {**network, 'dnn_optimizer': 'Adagrad', 'gradient_clip_norm': 9}, 0.05),
+        (learn.LinearRegressor, dict(feature_columns=one, optimizer=None), 0.2),
+        (learn.LinearRegressor, dict(feature_columns=many), 26**-0.5),
+        (learn.LinearRegressor, dict(feature_columns=many, optimizer='Ftrl'), 0.2),
+    ):
+        assert bias(make, **options) == pytest.approx(2 * rate / 4.1**0.5), (make, options)
+    assert learn.DNNClassifier([1], one, optimizer=None)
+
+
+def test_the_loss_of_an_evaluation_with_weights_is_by_their_sum_as_the_mean_over_batches(tmp_path):
+    x, y = np.zeros([4], np.float32), np.sqrt([2.0, 2.0, 5.0, 5.0])
+    inputs = {'x': x, 'w': np.array([1, 1, 0, 0])}
+    regressor = learn.LinearRegressor(
+        [tf.feature_column.numeric_column('x')],
+        str(tmp_path),
+        weight_column_name='w',
+        optimizer=tf.train.GradientDescentOptimizer(0.0),
+    ).fit(inputs, y, steps=1)
+    assert regressor.evaluate(inputs, y)['loss'] == pytest.approx(2.0)
+    inputs['w'] = np.array([1, 3, 1, 0])
+    assert regressor.evaluate(inputs, y, batch_size=2)['loss'] == pytest.approx(3.5)  # The mean of 2 and 5.
+
+
+def test_metrics_get_what_their_arguments_are_named_for():
+    predictions, labels, inputs = {'a': 2, 'b': 30}, {'x': 500, 'y': 7000}, {'w': 10**5}
+    for function, keys, expected in (
+        (lambda target, prediction: target - prediction, ('a', 'x'), 500 - 2),
+        (lambda logits, label: label - logits, ('a', 'x'), 500 - 2),
+        (lambda targets, value: targets - value, ('b', 'y'), 7000 - 30),
+        (lambda value, labels: labels - value, ('b', 'y'), 7000 - 30),
+        (lambda value: value, ('b',), 30),
+        (lambda other=1, predictions=0: predictions + other, ('b',), 31),
+        (lambda value, weight: value + weight, ('b', None, 'w'), 10**5 + 30),
+        (lambda weights, labels, predictions: (weights, labels, predictions), ('a', 'x', 'w'), (10**5, 500, 2)),
+        (functools.partial(lambda predictions, label, labels: predictions + label + labels, label=1), ('a', 'x'), 503),
+    ):
+        one = labels if len(keys) > 1 and keys[1] else {'x': 500}
+        spec = learn.MetricSpec(function, *keys)
+        assert spec.create_metric_ops(inputs, one, predictions) == expected
+    assert (spec.prediction_key, spec.label_key, spec.weight_key) == ('a', 'x', None)
+    assert spec.metric_fn(labels=3, predictions=4) == 3 + 4 + 1
+    for make, message in (
+        (lambda: learn.MetricSpec(lambda value: value, label_key='x'), 'none of the arguments .*target'),
+        (lambda: learn.MetricSpec(lambda value, labels: value, weight_key='w'), 'none of the arguments .*weight'),
+        (lambda: learn.MetricSpec(lambda label, target: label), 'ambiguous arguments .*label.*target'),
+        (
+            lambda: learn.MetricSpec(lambda value: value).create_metric_ops(inputs, 1, predictions),
+            'predictions a, b: .* a prediction_key',
+        ),
+        (
+            lambda: learn.MetricSpec(lambda value: value, 'a').create_metric_ops(inputs, 1, 2),
+            "prediction_key 'a', but only one prediction",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()
+
+
+def test_functions_get_the_labels_of_their_key_or_the_only_ones():
+    def measured(labels, predictions, **metrics):
+        return evaluation_metrics.metric_fn(metrics.get('pairs', metrics))({}, labels, predictions)
+
+    both = {('sum', 'a'): lambda predictions, labels: predictions + labels}
+    assert measured({'a': 10, 'b': 20}, {'a': 1, 'b': 2}, pairs=both) == {'sum': 11}
+    assert measured({'x': 10}, {'a': 1, 'b': 2}, pairs=both) == measured(10, {'a': 1, 'b': 2}, pairs=both) == {'sum': 11}
+    assert measured({'x': 10, 'y': 20}, 1, larger=lambda p, labels: labels['y'] - labels['x'] - p) == {'larger': 9}
+
+
+def test_predictions_and_problems_have_the_keys_of_old():
+    estimators = learn.submodule('python').submodule('learn').submodule('estimators')
+    for keys in (learn.PredictionKey, estimators.submodule('prediction_key').PredictionKey):
+        assert (keys.CLASSES, keys.PROBABILITIES, keys.SCORES) == ('classes', 'probabilities', 'scores')
+        assert (keys.LOGITS, keys.LOGISTIC, keys.TOP_K, keys.GENERIC) == ('logits', 'logistic', 'top_k', 'output')
+    kinds = estimators.submodule('constants').ProblemType
+    assert kinds is learn.ProblemType and (kinds.UNSPECIFIED, kinds.CLASSIFICATION) == (0, 1)
+    assert (kinds.LINEAR_REGRESSION, kinds.LOGISTIC_REGRESSION) == (2, 3)

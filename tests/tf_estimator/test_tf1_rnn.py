@@ -96,6 +96,14 @@ def test_a_fused_cell_reads_sequences_up_to_their_ends_and_reversed(ends, is_rev
         np.testing.assert_allclose(value, other, rtol=1e-4, atol=1e-6)
 
 
+def test_lists_of_steps_are_reversed_as_a_whole():
+    with tf.Graph().as_default(), tf.Session() as session:
+        cell = rnn.TimeReversedFusedRNN(lambda inputs, state, *options: ([number * 10 for number in inputs], inputs[0]))
+        steps = [tf.constant([[1.0], [2.0]]), tf.constant([[3.0], [4.0]])]
+        outputs, first = session.run(cell(steps, sequence_length=tf.constant([1, 2])))
+    assert [output.tolist() for output in outputs] == [[[10], [20]], [[30], [40]]] and first.tolist() == [[3], [4]]
+
+
 def test_an_lstm_with_layer_normalization_normalizes_its_gates_and_its_state():
     names = ('input', 'transform', 'forget', 'output', 'state')
     gains = {name: RANDOM.normal(size=UNITS) for name in names}
@@ -115,6 +123,20 @@ def test_an_lstm_with_layer_normalization_normalizes_its_gates_and_its_state():
     expected, last = lstm(X, [LENGTH] * BATCH, 0.5, norm, 0)
     for value, other in zip(found, (expected, *last)):
         np.testing.assert_allclose(value, other, rtol=1e-3, atol=1e-5)
+
+
+def test_layer_normalization_in_float16_does_not_enlarge_small_differences():
+    kernel = np.float16([[0.03, -0.03] * 4, *[[0] * 8] * 2])
+    with tf.Graph().as_default():
+        output, _ = rnn.LayerNormBasicLSTMCell(2)(tf.ones([1, 1], tf.float16), [tf.zeros([1, 2], tf.float16)] * 2)
+        names = ('input', 'transform', 'forget', 'output', 'state')
+        values = {f'layer_norm_basic_lstm_cell/{name}/gamma': [1, 1] for name in names}
+        values |= {f'layer_norm_basic_lstm_cell/{name}/beta': [0, 0] for name in names}
+        found = evaluate(output, **{'layer_norm_basic_lstm_cell/kernel': kernel, **values})
+    gate = np.array([1, -1]) * 0.03 / np.sqrt(0.03**2 + 1e-3)
+    c = sigmoid(gate) * np.tanh(gate)
+    c = (c - c.mean()) / np.sqrt(c.var() + 1e-3)
+    np.testing.assert_allclose(found, [np.tanh(c) * sigmoid(gate)], rtol=1e-2)
 
 
 def test_a_cell_without_layer_normalization_starts_with_random_biases():
@@ -666,3 +688,9 @@ def test_a_crf_is_that_of_all_sequences_of_tags(length, dtype, is_known):
         assert (*best[row],) == (*winner, *[0] * (length - end)) and best_score[row] == pytest.approx(scores[winner], abs=1e-4)
         alone, alone_score = crf.viterbi_decode(potentials[row, :end], transitions)
         assert (*alone,) == winner and alone_score == pytest.approx(scores[winner], abs=1e-4)
+
+
+def test_an_empty_sequence_decodes_to_its_first_best_tag():
+    with tf.Graph().as_default(), tf.Session() as session:
+        found = session.run(crf.crf_decode(tf.constant([[[1.0, 3.0], [9.0, 2.0]]]), tf.constant([[0.0, 5.0]] * 2), [0]))
+    assert [values.tolist() for values in found] == [[[1, 0]], [3]]

@@ -76,6 +76,24 @@ def test_a_cell_may_have_nested_outputs():
     np.testing.assert_array_equal(ids[0], np.argmax(inputs[0], -1))
 
 
+def test_decoding_in_a_loop_reads_variables_that_the_loop_changes():
+    class One(Chain):
+        output_size = 1
+
+    def twice(step, found):
+        layer = tf.layers.Dense(1, use_bias=False, kernel_initializer=tf.ones_initializer(), name='scale')
+        decoder = seq2seq.BasicDecoder(One(), seq2seq.TrainingHelper(tf.ones([1, 1, 1]), [1]), tf.zeros([1, 1]), layer)
+        outputs, _, _ = seq2seq.dynamic_decode(decoder)
+        value = outputs.rnn_output[0, 0, 0]
+        with tf.control_dependencies([value]), tf.control_dependencies([layer.kernel.assign_add([[1.0]])]):
+            return step + 1, found.write(step, value)
+
+    with tf.Graph().as_default():
+        found = tf.TensorArray(tf.float32, 2)
+        _, found = tf.while_loop(lambda step, _: step < 2, twice, [tf.constant(0), found], parallel_iterations=1)
+        assert run(found.stack()).tolist() == [1, 2]
+
+
 def best_by_functions(table, starts, end):
     return seq2seq.InferenceHelper(
         lambda outputs: tf.argmax(outputs, 1, output_type=tf.int32),
@@ -225,6 +243,17 @@ def test_attention_is_a_mean_of_the_memory_weighted_by_scores_within_the_length_
     assert found[3] == 1
 
 
+def test_attention_layers_are_as_many_as_mechanisms_and_given_once():
+    with tf.Graph().as_default():
+        mechanism, cell = seq2seq.LuongAttention(3, tf.ones([1, 2, 3])), tf.nn.rnn_cell.BasicRNNCell(3)
+        for options, message in (
+            (dict(attention_layer_size=[5, 6]), '1 attention mechanisms need as many attention layers, not 2'),
+            (dict(attention_layer_size=5, attention_layer=tf.layers.Dense(5)), 'attention_layer, not both'),
+        ):
+            with pytest.raises(ValueError, match=message):
+                seq2seq.AttentionWrapper(cell, mechanism, **options)
+
+
 def monotonic(p, previous):
     """The weights of places that are chosen, each with its probability p, from where the last step chose on."""
     reached = [sum(previous[start] * np.prod(1 - p[start:end]) for start in range(end + 1)) for end in range(len(p))]
@@ -341,6 +370,63 @@ def test_helpers_have_the_names_that_subclasses_of_programs_use():
         found = run((helper.batch_size, finished, inputs, training.sequence_length, table))
     assert found[0] == 3 and found[1].tolist() == [True, False, True] and found[3].tolist() == [5, 3]
     np.testing.assert_array_equal(found[2], found[4][[1, 2, 3]])
+
+
+def test_training_of_programs_samples_without_a_state_and_reads_steps_by_its_own_names():
+    class Twice(seq2seq.TrainingHelper):
+        def next_inputs(self, time, outputs, state, name=None, **unused):
+            finished, _, state = super().next_inputs(time, outputs, state, name, **unused)
+            read = tf.cond(tf.reduce_all(finished), lambda: self._zero_inputs, lambda: 2 * self._input_tas.read(time + 1))
+            return finished, read, state
+
+    class Decoder(seq2seq.BasicDecoder):
+        @property
+        def output_size(self):
+            assert self._rnn_output_size() == IDS
+            return super().output_size
+
+        def step(self, time, inputs, state, name=None):
+            outputs, state = self._cell(inputs, state)
+            ids = self._helper.sample(time, outputs)
+            finished, inputs, state = self._helper.next_inputs(time, outputs, state)
+            return seq2seq.BasicDecoderOutput(outputs, ids), state, inputs, finished
+
+    inputs = RANDOM.normal(size=[1, 3, IDS]).astype(np.float32)
+    with tf.Graph().as_default():
+        (found, ids), _, _ = run(seq2seq.dynamic_decode(Decoder(Chain(), Twice(inputs, [3]), tf.zeros([1, 1]))))
+    np.testing.assert_array_equal(found, inputs * np.float32([[1], [2], [2]]))
+    np.testing.assert_array_equal(ids, np.argmax(inputs, -1))
+
+
+@pytest.mark.parametrize('probability', [0.0, 0.5, 1.0])
+def test_training_may_read_outputs_in_place_of_given_inputs(probability):
+    class Next(tf.nn.rnn_cell.RNNCell):
+        """Its output is its first input and 10 more."""
+
+        state_size = output_size = 1
+
+        def call(self, inputs, state):
+            return inputs[:, :1] + 10, state
+
+    rows = 1000
+    inputs, others = np.float32([[[1], [2], [3]]] * rows), np.float32([[[5], [6], [7]]] * rows)
+    with tf.Graph().as_default():
+        helper = seq2seq.ScheduledOutputTrainingHelper(
+            inputs, [3] * rows, probability, seed=1, next_inputs_fn=lambda outputs: 2 * outputs, auxiliary_inputs=others
+        )
+        _, next_inputs, _ = helper.next_inputs(
+            tf.constant(0), tf.constant([[4.0]] * rows), (), tf.constant([0, 1] * (rows // 2))
+        )
+        decoder = seq2seq.BasicDecoder(Next(), helper, tf.zeros([rows, 1]))
+        ((found, ids), _, _), joined = run([seq2seq.dynamic_decode(decoder), next_inputs])
+        plain = seq2seq.ScheduledOutputTrainingHelper(inputs[:1], [3], 1.0)
+        assert run(plain.next_inputs(tf.constant(0), tf.constant([[4.0]]), (), tf.constant([1]))[1]).tolist() == [[4]]
+    assert joined[:2].tolist() == [[2, 6], [8, 6]]
+    assert ids.mean() == pytest.approx(probability, abs=0.05)
+    expected = [[11]] * rows
+    for step in (1, 2):
+        expected = np.where(ids[:, step - 1 : step], 2 * np.array(expected), inputs[:, step]) + 10
+        np.testing.assert_array_equal(found[:, step], expected)
 
 
 def test_a_loss_function_of_a_program_gets_targets_as_they_are():

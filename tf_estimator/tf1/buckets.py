@@ -23,7 +23,7 @@ def bucket(
     """Returns the number of a bucket, and the next batch of it; QueueRunners fill the queues.
 
     Args:
-      tensors: of one example, a list or dict.
+      tensors: of one example, a list or dict; of a list of one, the batch is a tensor.
       which_bucket: int scalar, the bucket of the example.
       batch_size: int, or a list of one for each bucket.
       capacity: of the queue of batches, and of each bucket unless there are bucket_capacities.
@@ -62,7 +62,7 @@ def bucket(
         _run(batches, [arrivals] * num_threads, queues)
         _run(queues[0], departures, [batches])
         which, *found = batches.dequeue()
-    return which, _like(tensors, found)
+    return which, found[0] if len(found) == 1 and not isinstance(tensors, dict) else _like(tensors, found)
 
 
 def _keys(tensors):

@@ -52,9 +52,10 @@ def crf_log_norm(inputs, sequence_lengths, transition_params):
 def crf_decode(potentials, transition_params, sequence_length):
     """Returns the tag sequences with the highest scores, int32 [batch, length], 0 beyond their ends; and these scores.
 
+    An empty sequence has its first tag, too, as in TensorFlow 1.
     (A. Viterbi: Error bounds for convolutional codes, 1967.)
     """
-    sequence_length = tf.cast(sequence_length, tf.int32)
+    sequence_length = tf.maximum(tf.cast(sequence_length, tf.int32), 1)
     best = _scan(potentials, sequence_length, transition_params, tf.reduce_max)
     steps = tf.range(tf.shape(potentials)[1])[:, None]
     last = tf.argmax(best[-1], 1, output_type=tf.int32)

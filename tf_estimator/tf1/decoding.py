@@ -1,6 +1,7 @@
 """The loop of a decoder of tf.contrib.seq2seq."""
 
 import tensorflow.compat.v1 as tf
+from tensorflow.python.ops import rnn
 
 
 class Decoder:
@@ -40,7 +41,7 @@ def dynamic_decode(
       maximum_iterations: int32 scalar; by default decoding ends when all sequences have.
     """
     with tf.variable_scope(scope, 'decoder') as made:
-        if not tf.executing_eagerly() and made.caching_device is None:
+        if made.caching_device is None and rnn._should_cache():  # In a loop, steps may change variables.
             made.set_caching_device(lambda op: op.device)
         finished, inputs, state = decoder.initialize()
         limit = None if maximum_iterations is None else tf.cast(maximum_iterations, tf.int32)

@@ -75,6 +75,8 @@ def _warn_unless_sum(combiner):
 
 
 def sparse_column_with_hash_bucket(column_name, hash_bucket_size, combiner='sum', dtype=tf.string, hash_keys=None):
+    if hash_keys is not None:
+        raise ValueError(f'sparse_column_with_hash_bucket({column_name!r}): TensorFlow 2 has no hash_keys: omit them')
     _warn_unless_sum(combiner)
     return _columns.categorical_column_with_hash_bucket(column_name, hash_bucket_size, dtype)
 
@@ -116,11 +118,16 @@ def embedding_column(sparse_id_column, dimension, combiner='mean', initializer=N
     return _columns.embedding_column(sparse_id_column, dimension, combiner, initializer, *args, **options)
 
 
-def crossed_column(columns, hash_bucket_size, combiner='sum', **unused_options):
+def crossed_column(columns, hash_bucket_size, combiner='sum', ckpt_to_load_from=None, tensor_name_in_ckpt=None, hash_key=None):
     """Crosses columns; hashed ones by their features, as tf.feature_column requires."""
+    if ckpt_to_load_from is not None or tensor_name_in_ckpt is not None:
+        raise ValueError(
+            'crossed_column: ckpt_to_load_from is not supported: omit it and tensor_name_in_ckpt; '
+            'tf.train.init_from_checkpoint in a model_fn reads such weights'
+        )
     _warn_unless_sum(combiner)
     keys = [column.key if hasattr(column, 'hash_bucket_size') and hasattr(column, 'key') else column for column in columns]
-    return _columns.crossed_column(keys, hash_bucket_size)
+    return _columns.crossed_column(keys, hash_bucket_size, hash_key)
 
 
 def input_from_feature_columns(columns_to_tensors, feature_columns, weight_collections=None, trainable=True, scope=None):

@@ -4,8 +4,8 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.ops import lookup_ops
 
 
-class HashTable(lookup_ops.StaticHashTableV1):
-    """A table that an initializer fills; name and shared_name as in TensorFlow 1."""
+class HashTable(lookup_ops.HashTable):
+    """A table that an initializer fills by its op `init`; name and shared_name as in TensorFlow 1."""
 
     def __init__(self, initializer, default_value, shared_name=None, name=None):
         super().__init__(initializer, default_value, name)

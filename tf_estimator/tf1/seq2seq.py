@@ -26,19 +26,22 @@ class BasicDecoder(Decoder):
     def batch_size(self):
         return self._helper.batch_size
 
+    def _rnn_output_size(self):
+        size = self._cell.output_size  # May be nested, as what a wrapper joins to its outputs.
+        if self._output_layer is None:
+            return size
+        rows = tf.nest.map_structure(tf.TensorShape([None]).concatenate, size)
+        return tf.nest.map_structure(lambda shape: shape[1:], self._output_layer.compute_output_shape(rows))
+
     @property
     def output_size(self):
-        size = self._cell.output_size  # May be nested, as what a wrapper joins to its outputs.
-        if self._output_layer is not None:
-            rows = tf.nest.map_structure(tf.TensorShape([None]).concatenate, size)
-            size = tf.nest.map_structure(lambda shape: shape[1:], self._output_layer.compute_output_shape(rows))
-        return BasicDecoderOutput(size, self._helper.sample_ids_shape)
+        return BasicDecoderOutput(self._rnn_output_size(), self._helper.sample_ids_shape)
 
     @property
     def output_dtype(self):
         dtype = tf.nest.flatten(self._initial_state)[0].dtype
         return BasicDecoderOutput(
-            tf.nest.map_structure(lambda _: dtype, self.output_size.rnn_output), self._helper.sample_ids_dtype
+            tf.nest.map_structure(lambda _: dtype, self._rnn_output_size()), self._helper.sample_ids_dtype
         )
 
     def initialize(self, name=None):
@@ -83,6 +86,9 @@ class TrainingHelper(Helper):
         self._sequence_length = tf.convert_to_tensor(sequence_length)
         self._batch_size = tf.size(self._sequence_length)
         self._steps = tf.shape(tf.nest.flatten(self._by_time)[0])[0]
+        # For subclasses of programs.
+        self._input_tas = tf.nest.map_structure(_steps_of, self._by_time)
+        self._zero_inputs = tf.nest.map_structure(lambda tensor: tf.zeros_like(tensor[0]), self._by_time)
 
     @property
     def inputs(self):
@@ -106,7 +112,10 @@ class TrainingHelper(Helper):
     def initialize(self, name=None):
         return tf.equal(0, self.sequence_length), self._read(tf.constant(0))
 
-    def next_inputs(self, time, outputs, state, sample_ids=None, name=None):
+    def sample(self, time, outputs, *unused, **unused_options):
+        return super().sample(time, outputs, None)
+
+    def next_inputs(self, time, outputs, state, *unused, **unused_options):
         return tf.greater_equal(time + 1, self.sequence_length), self._read(time + 1), state
 
 
@@ -139,6 +148,44 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
         finished, inputs, state = super().next_inputs(time, outputs, state)
         embedded = tf.cast(self._embed(tf.maximum(sample_ids, 0)), inputs.dtype)
         return finished, tf.where(sample_ids >= 0, embedded, inputs), state
+
+
+class ScheduledOutputTrainingHelper(TrainingHelper):
+    """Reads, with a probability, the output of the last step in place of the given input. See the paper above.
+
+    Args:
+      next_inputs_fn: function from outputs to inputs; None for the outputs themselves.
+      auxiliary_inputs: a tensor with the same first dimensions as the inputs, joined to what is read.
+    """
+
+    def __init__(
+        self,
+        inputs,
+        sequence_length,
+        sampling_probability,
+        time_major=False,
+        seed=None,
+        next_inputs_fn=None,
+        auxiliary_inputs=None,
+        name=None,
+    ):
+        self._probability, self._seed, self._next_inputs_fn = sampling_probability, seed, next_inputs_fn or tf.identity
+        self._auxiliary = None
+        if auxiliary_inputs is not None:
+            self._auxiliary = TrainingHelper(auxiliary_inputs, sequence_length, time_major)
+            inputs = tf.concat([inputs, self._auxiliary.inputs], -1)
+        super().__init__(inputs, sequence_length, time_major)
+
+    def sample(self, time, outputs, state, name=None):
+        """Returns 1 for the sequences that read their outputs, else 0, int32 [batch]."""
+        return tf.cast(tf.random_uniform([self.batch_size], seed=self._seed) < self._probability, tf.int32)
+
+    def next_inputs(self, time, outputs, state, sample_ids=None, name=None):
+        finished, inputs, state = super().next_inputs(time, outputs, state)
+        sampled = self._next_inputs_fn(outputs)
+        if self._auxiliary:
+            sampled = tf.concat([sampled, self._auxiliary._read(time + 1)], -1)
+        return finished, tf.where(sample_ids > 0, sampled, inputs), state
 
 
 class GreedyEmbeddingHelper(Helper):
@@ -211,6 +258,12 @@ class InferenceHelper(CustomHelper):
             sample_dtype,
         )
         self._batch_size = tf.shape(start)[0]
+
+
+def _steps_of(tensor):
+    """Returns the TensorArray of a tensor [time, ...], whose steps can be read several times."""
+    array = tf.TensorArray(tensor.dtype, tf.shape(tensor)[0], clear_after_read=False, element_shape=tensor.shape[1:])
+    return array.unstack(tensor).identity()  # Else, unused ones are logged.
 
 
 def _sampled(logits, seed):

@@ -43,7 +43,7 @@ _CONTRIB = {
     'keras.python.keras.layers': f'{_V1}.keras.layers',
     'layers': f'{_OWN}.layers {_SLIM}.layers {_SLIM}',
     'learn': f'{_LEARN}.learners {_LEARN}.experiments {_LEARN}.evaluation_metrics {_LEARN}.input_data '
-    f'{_LEARN}.records {_V1}.estimator',
+    f'{_LEARN}.records {_LEARN}.keys {_V1}.estimator',
     'learn.datasets': f'{_OWN}.mnist',
     'learn.datasets.base': f'{_LEARN}.input_data {_OWN}.mnist',
     'learn.datasets.mnist': f'{_OWN}.mnist',
@@ -144,10 +144,10 @@ NAMES = {f'tensorflow.contrib.{old}': new for old, new in _NAMES.items()}
 FILES = frozenset(
     """
     arg_scope async_checkpoint attention_wrapper base basic_decoder beam_search_decoder beam_search_ops
-    bernoulli bfloat16 categorical checkpoint_ops checkpoint_utils core_rnn core_rnn_cell core_rnn_cell_impl crf data
+    bernoulli bfloat16 categorical checkpoint_ops checkpoint_utils constants core_rnn core_rnn_cell core_rnn_cell_impl crf data
     datasets decoder error_handling estimator estimators evaluation experiment extenders external_optimizer feature_column
     framework fused_rnn_cell head helper hparam image_ops layers lazy_adam_optimizer learning lookup_ops loss lstm_ops
-    metric_spec mnist model_analyzer model_fn moving_average_optimizer nets ops preprocessing projector rnn
+    metric_spec mnist model_analyzer model_fn moving_average_optimizer nets ops prediction_key preprocessing projector rnn
     rnn_cell run_config seq2seq set_ops slim tensor_tracer text tfe tpu tpu_config tpu_context tpu_estimator tpu_feed
     tpu_function tpu_ops tpu_optimizer training training_loop util utils variables weight_decay_optimizers
     """.split()

@@ -50,12 +50,14 @@ class AttentionWrapper(tf.nn.rnn_cell.RNNCell):
         super().__init__(name=name, dtype=dtype)
         self._is_multi = isinstance(attention_mechanism, (list, tuple))
         self._attention_mechanisms = mechanisms = self._as_tuple(attention_mechanism)
+        if attention_layer_size is not None and attention_layer is not None:
+            raise ValueError('give attention_layer_size or attention_layer, not both')
         layers = None if attention_layer is None else self._as_tuple(attention_layer)
-        if attention_layer_size is not None:
-            sizes = self._as_tuple(attention_layer_size)
-            layers = tuple(dense(size, 'attention_layer', of.dtype) for size, of in zip(sizes, mechanisms))
-        if layers and len(layers) != len(mechanisms):
-            raise ValueError(f'{len(mechanisms)} attention mechanisms need as many attention layers, not {len(layers)}')
+        given = layers if attention_layer_size is None else self._as_tuple(attention_layer_size)
+        if given is not None and len(given) != len(mechanisms):
+            raise ValueError(f'{len(mechanisms)} attention mechanisms need as many attention layers, not {len(given)}')
+        if given and given is not layers:
+            layers = tuple(dense(size, 'attention_layer', of.dtype) for size, of in zip(given, mechanisms))
         widths = [tf.compat.dimension_value(mechanism.values.shape[-1]) for mechanism in mechanisms]
         if layers:
             shapes = [tf.TensorShape([None, cell.output_size + width]) for width in widths]

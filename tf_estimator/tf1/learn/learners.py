@@ -1,7 +1,9 @@
 """Estimators of a model_fn, and canned ones, with the arguments and methods that they had in tf.contrib.learn."""
 
+import functools
 import inspect
 import itertools
+import math
 import threading
 from typing import Any
 
@@ -27,12 +29,25 @@ def ModelFnOps(mode, predictions=None, loss=None, train_op=None, eval_metric_ops
     return tf.estimator.EstimatorSpec(mode, predictions, loss, train_op, eval_metric_ops, served_outputs, **options)
 
 
-class RunConfig(tf.estimator.RunConfig):
-    """The settings of tf.contrib.learn, and those of tf.estimator; the cluster is that of TF_CONFIG."""
+_LATER_SETTINGS = (
+    'tf_random_seed save_summary_steps save_checkpoints_secs save_checkpoints_steps keep_checkpoint_max '
+    'keep_checkpoint_every_n_hours log_step_count_steps protocol evaluation_master model_dir session_config '
+    'session_creation_timeout_secs'
+).split()
 
-    def __init__(
-        self, master=None, num_cores=0, log_device_placement=False, gpu_memory_fraction=1, evaluation_master='', **options
-    ):
+
+class RunConfig(tf.estimator.RunConfig):
+    """The settings of tf.contrib.learn, by name or by their position, and those of tf.estimator.
+
+    The cluster is that of TF_CONFIG.
+    """
+
+    def __init__(self, master=None, num_cores=0, log_device_placement=False, gpu_memory_fraction=1, *later, **options):
+        given = dict(zip(_LATER_SETTINGS, later))
+        if len(given) < len(later) or given.keys() & options.keys():
+            raise TypeError('RunConfig got too many values, or one by its position and its name')
+        options |= given
+        evaluation_master = options.pop('evaluation_master', '')
         if options.get('session_config') is None and (num_cores or log_device_placement or gpu_memory_fraction != 1):
             options['session_config'] = tf.ConfigProto(
                 inter_op_parallelism_threads=num_cores,
@@ -217,6 +232,7 @@ def _distinct(columns):
     return [*found.values()]
 
 
+_named_optimizer = optimizers.get_optimizer_instance
 _clipping = threading.local()  # Its norm: that of the Estimator whose model_fn this thread calls, if it clips.
 
 
@@ -235,6 +251,7 @@ class _Canned(_Learner):
     """An Estimator of tf.estimator with arguments and predictions of old; its features may be one tensor, of the column ''."""
 
     _key: str  # Of the predictions.
+    _weight_name = None  # Of the feature with the weights of a batch's mean.
 
     def __init__(self, *args, gradient_clip_norm=None, feature_engineering_fn=None, **options):
         for name in _GONE & options.keys():
@@ -242,13 +259,19 @@ class _Canned(_Learner):
                 raise ValueError(f'{type(self).__name__}: TensorFlow 2 has no {name}: omit it')
         options = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT}
         renamed = {'weight_column_name': 'weight_column', 'label_keys': 'label_vocabulary'}
-        options = {'loss_reduction': tf.losses.Reduction.SUM_OVER_BATCH_SIZE, **options}  # Of old, a batch's loss is its mean.
         options = {renamed.get(name, name): value for name, value in options.items()}
         arguments = inspect.signature(super().__init__).bind(*args, **options).arguments
+        if 'loss_reduction' not in arguments:  # Of old, a batch's loss is its mean.
+            arguments['loss_reduction'] = tf.losses.Reduction.SUM_OVER_BATCH_SIZE
+            self._weight_name = arguments.get('weight_column')
         columns = {name: _distinct(value) for name, value in arguments.items() if value and name.endswith('feature_columns')}
-        super().__init__(**arguments | columns)
+        super().__init__(**self._with_defaults(arguments | columns))
         self._clip_norm, self._has_names = gradient_clip_norm, bool(arguments.get('label_vocabulary'))
         self._engineer = feature_engineering_fn
+
+    def _with_defaults(self, arguments):
+        """Returns the arguments with the optimizers of old for those that are absent or None."""
+        return {name: value for name, value in arguments.items() if value is not None or not name.endswith('optimizer')}
 
     def _call_model_fn(self, features, labels, mode, config):
         if self._engineer:
@@ -259,6 +282,8 @@ class _Canned(_Learner):
             spec = super()._call_model_fn(inputs, labels, mode, config)
         finally:
             _clipping.norm = None
+        if mode == ModeKeys.EVAL and isinstance(self._weight_name, str):  # The sum of weighted losses by that of the weights.
+            spec = spec._replace(loss=spec.loss / tf.reduce_mean(tf.cast(inputs[self._weight_name], tf.float32)))
         if not spec.predictions:
             return spec
         predictions, outputs = self.predictions_of_old(spec.predictions), spec.export_outputs
@@ -301,7 +326,24 @@ class _Regressor(_Canned):
         return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
 
 
-for _kind in ('DNN', 'Linear', 'DNNLinearCombined'):
+class _Linear:
+    def _with_defaults(self, arguments):
+        return {'optimizer': None, **arguments}  # Ftrl, with a rate by the number of columns.
+
+
+class _Combined:
+    def _with_defaults(self, arguments):
+        columns = arguments.get('linear_feature_columns') or ['']
+        parts = (('dnn', 'Adagrad', 0.05), ('linear', 'Ftrl', min(0.2, 1 / math.sqrt(len(columns)))))
+        for part, default, rate in parts:
+            optimizer = arguments.get(f'{part}_optimizer') or default
+            if isinstance(optimizer, str):
+                optimizer = functools.partial(_named_optimizer, optimizer, rate)
+            arguments[f'{part}_optimizer'] = optimizer
+        return {**arguments, 'dnn_activation_fn': arguments.get('dnn_activation_fn') or tf.nn.relu}
+
+
+for _kind, *_defaults in (('DNN',), ('Linear', _Linear), ('DNNLinearCombined', _Combined)):
     for _suffix, _base in (('Classifier', _Classifier), ('Regressor', _Regressor)):
         _name = _kind + _suffix
-        globals()[_name] = type(_name, (_base, getattr(tf.estimator, _name)), {})
+        globals()[_name] = type(_name, (*_defaults, _base, getattr(tf.estimator, _name)), {})

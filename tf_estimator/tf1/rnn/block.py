@@ -125,7 +125,7 @@ class LSTMBlockFusedCell:
 
 
 class TimeReversedFusedRNN:
-    """A fused cell that reads sequences from their ends."""
+    """A fused cell that reads sequences from their ends; lists of steps, from the last one."""
 
     def __init__(self, cell):
         self._cell = cell
@@ -133,7 +133,7 @@ class TimeReversedFusedRNN:
     def __call__(self, inputs, initial_state=None, dtype=None, sequence_length=None, scope=None):
         def turn(tensor):
             if isinstance(tensor, list):
-                return tf.unstack(turn(tf.stack(tensor)))
+                return tensor[::-1]  # Whole, as in TensorFlow 1.
             if sequence_length is None:
                 return tf.reverse(tensor, [0])
             return tf.reverse_sequence(tensor, sequence_length, seq_axis=0, batch_axis=1)

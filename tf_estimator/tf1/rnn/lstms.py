@@ -45,7 +45,7 @@ class LayerNormBasicLSTMCell(LSTM):
             return value
         mean, variance = tf.nn.moments(value, [1], keepdims=True)
         gamma, beta = self._made[f'{name}/gamma'], self._made[f'{name}/beta']
-        return tf.nn.batch_normalization(value, mean, variance, beta, gamma, 1e-12)
+        return tf.nn.batch_normalization(value, mean, variance, beta, gamma, 1e-3 if value.dtype == tf.float16 else 1e-12)
 
     def call(self, inputs, state):
         c, h = state
