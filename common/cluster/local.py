@@ -267,8 +267,10 @@ def _result(code, printed, stop):
     result, lines = None, printed.splitlines()
     for place in reversed(range(len(lines))):
         with contextlib.suppress(ValueError):
-            if isinstance(json.loads(lines[place]), dict):
-                result = json.loads(lines.pop(place))
+            found = json.loads(lines[place])
+            if isinstance(found, dict):
+                result = found
+                del lines[place]
                 break
     for line in lines:  # Printed by a module, or as the process ended.
         print(line)

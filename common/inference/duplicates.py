@@ -182,7 +182,8 @@ def _columns(source, split):
     is_serialized = getattr(get_specs(source).records, 'dtype', None) == tf.string
     if not is_serialized or any(spec.name or spec.shape.rank > 2 for spec in specs.values()):
         return []
-    with contextlib.closing(_taken(lambda: source.read(split).batch(_BATCH), 0)) as batches:
+    found: set[str] = set()
+    with contextlib.suppress(DecodeError), contextlib.closing(_taken(lambda: source.read(split).batch(_BATCH), 0)) as batches:
         found = {name for batch in batches for record in batch.tolist() for name in _features_of(record)}
     return [*specs] if found & specs.keys() else []
 
