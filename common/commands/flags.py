@@ -230,8 +230,8 @@ def output_dir(FLAGS: flags.FlagValues, default: str = DEFAULT_DIR) -> str:
 
 
 def has_output_dir(FLAGS: flags.FlagValues) -> bool:
-    """Whether a command is about an output_dir: a dry run that names none uses a temporary directory."""
-    return bool(FLAGS.output_dir) or not SCHEDULES[FLAGS.schedule].is_dry_run
+    """Whether a command is about an output_dir, be it the default one: those that use a temporary directory must name one."""
+    return bool(FLAGS.output_dir) or FLAGS.schedule not in ('dry_run', 'find_batch_size')
 
 
 def arguments(FLAGS: flags.FlagValues, but_for: Trait) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from absl import flags
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.commands.flags import check, has_output_dir, to_options
+from estimator_trainer.common.commands.flags import check, to_options
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import dumps, read_json
 from estimator_trainer.common.options.entry import Trait
@@ -150,7 +150,8 @@ def _find(FLAGS, output_dir, params):
     schedule = SCHEDULES[FLAGS.schedule]
     if (
         not params
-        or not has_output_dir(FLAGS)
+        or schedule.is_dry_run
+        and not FLAGS.output_dir
         or any(FLAGS[name].present and FLAGS[name].value != params.get(name) for name in ('model', 'dataset'))
     ):
         return None

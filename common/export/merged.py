@@ -128,7 +128,8 @@ def _of_class(name, first, averaged, class_names):
     probabilities, threshold = averaged[source.probabilities], averaged.get(source.threshold)
     if source.kind == PREDICTED:
         return tf.cast(probabilities >= 0.5, first[name].dtype)
-    if (probabilities.shape.rank or 0) < 2 or probabilities.shape[-1] == 1:  # Of one class alone.
+    rank = probabilities.shape.rank
+    if rank is not None and (rank < 2 or probabilities.shape[-1] == 1):  # Of one class alone.
         return None
     best = tf.argmax(probabilities, -1) if threshold is None else tf.cast(probabilities[..., 1] >= threshold, tf.int64)
     if source.kind == CLASS_NAME:

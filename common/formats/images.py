@@ -88,6 +88,8 @@ def orientation(image: Image.Image) -> int:
     """
     try:
         exif = Image.Exif() if image.format in _IN_GRAPHS else image.getexif()
+        if image.format == 'PNG' and 'exif' not in image.info:
+            image.load()  # It may be at the end.
         if image.format in _IN_GRAPHS:
             exif.load(image.info.get('exif', b''))
         value = exif.get(ExifTags.Base.Orientation, 1)

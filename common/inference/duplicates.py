@@ -118,7 +118,8 @@ def find(source: DataSource, limit: int | None = None, split: str = 'eval') -> F
         tf.logging.info('Duplicates are not looked for: windows of a series overlap, and are split by time.')
         return None
     try:
-        train, held_out = (_prints(source, name, limit) for name in (source.params.train_split, split))
+        columns = _columns(source, source.params.train_split)
+        train, held_out = (_prints(source, name, columns, limit) for name in (source.params.train_split, split))
     except (UsageError, RunError, TypeError, ValueError, DecodeError, tf.errors.OpError) as error:
         tf.logging.info('Duplicates are not looked for: %s', first_line(error))
         return None
@@ -161,8 +162,7 @@ def _similar(some: np.ndarray, others: np.ndarray) -> dict[int, int]:
     return {number: other for number, (_, other) in found.items()}
 
 
-def _prints(source, split, limit):
-    columns = _columns(source, split)
+def _prints(source, split, columns, limit):
     read = functools.partial(_of_records, source, split, columns) if columns else functools.partial(_of_features, source, split)
     digests, ids, thumbnails = [], [], []
     for some, names, pictures in read(limit):

@@ -110,10 +110,12 @@ def _of_class(name, members, averaged) -> Any:
 def _are_best(classes, probabilities):
     """Whether classes are those of the largest probabilities, or of nearly as large ones: models compare logits."""
     classes, count = np.asarray(classes), probabilities.shape[-1]
-    if classes.size * count != probabilities.size or ((classes < 0) | (classes >= count)).any():
+    if classes.dtype.kind not in 'iu' or classes.size * count != probabilities.size:
+        return False
+    if ((classes < 0) | (classes >= count)).any():
         return False
     chosen = np.take_along_axis(probabilities, classes.reshape(*probabilities.shape[:-1], 1).astype(np.int64), -1)
-    return bool((chosen[..., 0] >= probabilities.max(-1) * (1 - _ROUNDING)).all())
+    return not (chosen[..., 0] < probabilities.max(-1) * (1 - _ROUNDING)).any()  # Nor of NaN.
 
 
 def _same(name, values):

@@ -3,6 +3,8 @@
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.errors import first_line
+
 _is_running = False  # A process has one profiler.
 
 
@@ -11,7 +13,10 @@ def stop() -> None:
     global _is_running
     if _is_running:
         _is_running = False
-        tf2.profiler.experimental.stop()
+        try:
+            tf2.profiler.experimental.stop()
+        except tf.errors.OpError as error:
+            tf.logging.warning('The profile cannot be written: %s', first_line(error))
 
 
 class Profiler(tf.train.SessionRunHook):

@@ -9,7 +9,7 @@ import zlib
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.errors import RunError, first_line
 from estimator_trainer.common.files import atomic_path, check_readable
 from estimator_trainer.common.records import tfrecord
 
@@ -84,7 +84,10 @@ def plain(path: str) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory() as directory:
         copy = os.path.join(directory, os.path.basename(path))
-        decompress(path, copy)
+        try:
+            decompress(path, copy)
+        except (OSError, tf.errors.OpError) as error:
+            raise RunError(f'{path}: cannot be decompressed in {directory}: {first_line(error)}') from None
         yield copy
 
 

@@ -150,12 +150,13 @@ def _find_defect(path, written):
     try:
         if written or not compressed.compression_of(path):
             return tfrecord.find_damage(path, tfrecord.scan(path), written)
-        with compressed.plain(path) as plain:
-            return tfrecord.find_damage(plain, tfrecord.scan(plain))
-    except RunError as error:  # Of what is compressed.
-        return str(error).removeprefix(f'{path}: ')
     except tf.errors.OpError as error:
         return 'is missing' if isinstance(error, tf.errors.NotFoundError) else f'cannot be read: {error.message}'
+    try:
+        with compressed.plain(path):
+            return None  # Its records are verified as they are decompressed.
+    except RunError as error:
+        return str(error).removeprefix(f'{path}: ')
 
 
 def locate_record(record: bytes) -> str | None:
@@ -245,7 +246,11 @@ def verify(directory: str) -> Iterator[str]:
     if exists(directory):
         files = {resolve(directory, item['name']): item for entry in _load(directory).values() for item in entry['files']}
     else:
-        files = {os.path.join(directory, name): None for name in names_in(directory) if name.endswith('.tfrecord')}
+        files = {
+            os.path.join(directory, name): None
+            for name in names_in(directory)
+            if compressed.without_suffix(name).endswith('.tfrecord')
+        }
     if not files:
         raise UsageError(
             f'{directory}: contains neither {_NAME} nor *.tfrecord files'

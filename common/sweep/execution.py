@@ -25,7 +25,7 @@ from estimator_trainer.common.sweep.trials import TrialRunner
 _POLL_SECONDS = 0.02
 _NO_SPACE = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)]
 ERROR, VALUES, SECONDS = 'error', 'values', 'seconds'  # Attributes of a trial: the last two are of all its runs.
-_IS_PRUNED = 'is_pruned'  # Another: before its run has ended.
+_IS_PRUNED = 'is_pruned'  # Of a trial to be pruned, set before its run ends.
 
 
 @dataclasses.dataclass

@@ -160,6 +160,8 @@ def test_a_dry_run_without_an_output_dir_does_not_care_for_folds_in_the_default_
     paths = (f'--data_dir={tmp_path}/data', f'--hparams=table_file={os.path.dirname(trained.output_dir)}/rows.csv')
     code, _, err = execute(trainer.main, ['trainer.py', *SETTINGS, *paths, '--schedule=dry_run'])
     assert code == 0, err
+    code, _, err = execute(trainer.main, ['trainer.py', *SETTINGS, *paths, '--schedule=find_learning_rate'])
+    assert code == 2 and 'output/table/linear has folds' in err
     code, _, err = execute(trainer.main, ['trainer.py', *SETTINGS, *paths])
     assert code == 2 and '--output_dir=output/table/linear has 2 folds: give --folds=2, too' in err
 

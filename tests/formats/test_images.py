@@ -3,6 +3,7 @@
 import io
 import sys
 import types
+import zlib
 
 import numpy as np
 from PIL import ExifTags, Image, features
@@ -77,6 +78,12 @@ def test_an_orientation_that_graphs_do_not_read_turns_no_picture():
     for format in ('JPEG', 'PNG', 'WEBP', 'TIFF'):
         Image.new('L', (8, 6)).save(content := io.BytesIO(), format, exif=exif)
         assert images.orientation(Image.open(content)) == 6
+    Image.new('L', (8, 6)).save(content := io.BytesIO(), 'PNG')
+    data = exif.tobytes().removeprefix(b'Exif\0\0')
+    chunk = b'eXIf' + data
+    chunk = len(data).to_bytes(4, 'big') + chunk + zlib.crc32(chunk).to_bytes(4, 'big')
+    late = content.getvalue()[:-12] + chunk + content.getvalue()[-12:]  # After the pixels, before the end.
+    assert images.orientation(Image.open(io.BytesIO(late))) == 6
 
 
 def test_a_picture_that_pillow_has_not_loaded_is_turned_once():

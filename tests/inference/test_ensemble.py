@@ -46,6 +46,10 @@ def test_a_class_that_is_not_the_one_of_the_largest_probability_is_not_replaced_
     ):
         assert average([one, one])['class'] == one['class']
         assert failed(average, [one, other]).startswith('the prediction class differs between the folds')
+    named = {'class': np.array([b'x'], object), 'probabilities': np.array([[0.1, 0.9]])}
+    assert average([named, named])['class'].tolist() == [b'x']
+    unknown = {'class': np.array([0]), 'probabilities': np.array([[np.nan, np.nan]])}
+    assert average([unknown, {'class': np.array([1]), 'probabilities': np.array([[0.1, 0.9]])}])['class'].shape == (1,)
     tie = {'class': np.array([1]), 'probabilities': np.array([[0.501, 0.5]], np.float32)}  # Of logits that differ little.
     assert average([tie, {**tie, 'probabilities': np.array([[0.2, 0.8]], np.float32)}])['class'] == [1]
 

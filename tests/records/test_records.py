@@ -205,6 +205,8 @@ def test_a_compressed_file_is_shown_and_verified_by_its_content(tmp_path):
     path.write_bytes(gzip.compress(path.read_bytes()))
     assert command('show', path) == plain and plain[1][-1] == 'record 0, at byte 0: id=3'
     assert command('verify', tmp_path) == (0, [f'{path}: intact'], [])
+    path = path.rename(f'{path}.gz')
+    assert command('verify', tmp_path) == (0, [f'{path}: intact'], [])
     path.write_bytes(path.read_bytes()[:-9])
     ends = 'its compressed content ends early: restore it'
     assert command('verify', tmp_path)[1] == [f'{path}: {ends}'] and ends in command('show', path)[2][0]

@@ -159,7 +159,7 @@ def test_a_trial_that_is_pruned_as_the_search_is_stopped_stays_pruned(tmp_path, 
     study = open_at(tmp_path)
     for _ in range(5):
         study.add_trial(optuna.create_trial(value=1, intermediate_values={1: 1.0}))
-    processes = Processes(tmp_path, 'echo 9 > values; trap "" TERM; sleep 1000 & wait')
+    processes = Processes(tmp_path, 'trap "" TERM; echo 9 > values; exec sleep 1000')
 
     def stop_at(trial, index, read=processes.read):
         if processes.started[-1].returncode is None and 'is_pruned' in trial.user_attrs:
