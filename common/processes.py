@@ -63,6 +63,11 @@ def start(
         )
 
 
+def log_end(log_path: str) -> int:
+    """Returns the number of bytes in a log, which a process that starts again appends to; 0 if there is none."""
+    return os.path.getsize(log_path) if os.path.exists(log_path) else 0
+
+
 def explain(log_path: str, code: int, log_start: int = 0) -> str:
     """Explains a child's exit code by the part of its log after log_start bytes; names the log."""
     return f'{cause(log_path, code, log_start)} (log: {log_path})'

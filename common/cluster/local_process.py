@@ -35,7 +35,7 @@ class LocalProcess:
 
     def start(self) -> None:
         """Starts it, again if it has ended."""
-        self.log_start = self._position = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
+        self.log_start = self._position = processes.log_end(self.log_path)
         self.is_left_out = False
         self.process = self._start()
 

@@ -151,16 +151,18 @@ class FoldRunner:
         if done:
             tf.logging.info('%d of %d folds have finished before.', done, self.count)
         running: dict[str, Process] = {}
+        log_ends: dict[str, int] = {}
         with stop.defer_signals():
             try:
                 while waiting or running:
                     while waiting and len(running) < jobs:
                         path = waiting.popleft()
+                        log_ends[path] = processes.log_end(_log_path(path))
                         running[path] = self._start(path)
                     time.sleep(_POLL_SECONDS)
                     stop.exit_if_received()
                     for path in [path for path, process in running.items() if process.poll() is not None]:
-                        _check(path, running.pop(path).returncode)
+                        _check(path, running.pop(path).returncode, log_ends[path])
                         done += 1
                         tf.logging.info('%s has finished: %d of %d.', path, done, self.count)
             finally:
@@ -173,14 +175,18 @@ class FoldRunner:
         if not os.path.exists(path):
             build.save(build.HParams({**self.params, 'folds': self.count, 'fold': number}), path)
         flags = [*self.flags, f'--hparams_set={path}', f'--output_dir={directory}']
-        return self.start_trainer(flags, os.path.join(directory, 'log.txt'))
+        return self.start_trainer(flags, _log_path(directory))
 
 
-def _check(directory, code):
+def _log_path(directory):
+    return os.path.join(directory, 'log.txt')
+
+
+def _check(directory, code, log_start):
     """Raises an error unless a run has ended as it should."""
     if processes.was_stopped(code):
         raise RunError(f'{directory} was interrupted: rerun the command to resume')
     if code:
-        raise processes.error_of(code)(f'{directory} failed: {processes.explain(os.path.join(directory, "log.txt"), code)}')
+        raise processes.error_of(code)(f'{directory} failed: {processes.explain(_log_path(directory), code, log_start)}')
     if not is_finished(directory):  # As by os._exit(0) of a library.
         raise RunError(f'{directory}: its process ended before its training, with exit code 0')

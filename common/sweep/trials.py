@@ -43,6 +43,7 @@ class TrialRunner:
     num_seeds: int = 1
     start_trainer: Start | None = None
     _known: dict[str, tuple[Any, list[float]]] = dataclasses.field(default_factory=dict)  # By the state of the file.
+    _log_ends: dict[str, int] = dataclasses.field(default_factory=dict)  # Before the run that goes on.
 
     def directory(self, trial: AnyTrial) -> str:
         """Returns the directory of a trial."""
@@ -65,7 +66,7 @@ class TrialRunner:
             output_dir = f'--output_dir={os.path.join(self.output_dir, "dry_run")}'  # Not the default, which may have a run.
             code = stop.wait_for(self._start(hparams, log, '--schedule=dry_run', output_dir), preload)
         if code:
-            raise processes.error_of(code)(f'a dry run failed: {processes.explain(log, code)}')
+            raise processes.error_of(code)(f'a dry run failed: {self._explain(log, code)}')
 
     def start(self, trial: optuna.Trial, index: int = 0) -> Process:
         """Starts or resumes a run of a trial, and returns its process.
@@ -98,7 +99,7 @@ class TrialRunner:
 
     def explain(self, trial: optuna.Trial, index: int, code: int) -> str:
         """Explains the exit code of a failed run, and names its log."""
-        return processes.explain(os.path.join(self._run_directory(trial, index), 'log.txt'), code)
+        return self._explain(os.path.join(self._run_directory(trial, index), 'log.txt'), code)
 
     def save_hparams(self, trial: AnyTrial, path: str) -> None:
         """Writes a trial's hyper-parameters as a set, with its first seed."""
@@ -116,8 +117,12 @@ class TrialRunner:
         directory = self.directory(trial)
         return directory if self.num_seeds == 1 else os.path.join(directory, f'seed-{self.seed(index)}')
 
+    def _explain(self, log_path, code):
+        return processes.explain(log_path, code, self._log_ends.get(log_path, 0))
+
     def _start(self, hparams, log_path, *flags):
         assert self.start_trainer
+        self._log_ends[log_path] = processes.log_end(log_path)
         return self.start_trainer([*self.flags, f'--hparams_set={hparams}', *flags], log_path)
 
 

@@ -386,3 +386,15 @@ def test_the_dry_run_has_a_directory_of_its_own_whatever_the_default_one_has(tmp
     ((arguments, _), _) = start.call_args
     assert {'--model=m', '--schedule=dry_run', f'--output_dir={tmp_path}/dry_run'} < {*arguments}
     assert not (tmp_path / 'dry_run').exists()
+
+
+def test_a_run_that_fails_without_a_word_is_not_explained_by_what_an_earlier_start_logged(tmp_path):
+    runner = TrialRunner([], HParams({'seed': 1}), str(tmp_path), 'eval', Objective('loss', False), 1, mock.Mock())
+    trial, log = mock.Mock(number=0, params={}), tmp_path / 'trial-0' / 'log.txt'
+    log.parent.mkdir()
+    log.write_text('trainer.py: model.ckpt-2: No space left on device\n')
+    runner.start(trial)
+    assert runner.explain(trial, 0, 1) == f'exit code 1 (log: {log})'
+    with open(log, 'a') as file:
+        file.write('trainer.py: the loss of step 3 is inf\n')
+    assert runner.explain(trial, 0, 1) == f'trainer.py: the loss of step 3 is inf (log: {log})'
