@@ -1,7 +1,6 @@
 """A process of a local cluster, and what happens to those that fail in elastic training."""
 
 from collections.abc import Callable, Sequence
-import os
 import re
 import subprocess
 from typing import Any
