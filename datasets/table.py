@@ -19,6 +19,7 @@ from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.examples import named_columns, parser
 from estimator_trainer.common.own_data.schema import (
     COLUMNS,
+    DATE,
     IMAGE,
     TARGET,
     WEIGHT,
@@ -87,7 +88,10 @@ def prepare(data_dir: str, params: HParams) -> None:
             '%s: a new run would read other columns, or some as other kinds; this run reads them as the model learned to.', path
         )
         schema = schema_of(params.metadata)
-    convert_once(_path(data_dir, params, schema), path, lambda: _converted(params, schema))
+    convert_once(directory := _path(data_dir, params, schema), path, lambda: _converted(params, schema))
+    found, learned = _scales(read_metadata(directory)), _scales(params.metadata)
+    if any(found[name] != learned[name] for name in found.keys() & learned.keys()):
+        convert_once(_path(data_dir, params, schema, learned), path, lambda: _converted(params, schema, learned))
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
@@ -158,7 +162,7 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
     """Yields ({'line': number}, record) for the rows of a table, with or without the target; an error for an invalid row."""
     table = _open(path, params)
     encode = _encoder(table, params.metadata, has_labels=False)
-    yield from read_rows(table, encode, params.metadata['columns'], max_rows=_max_rows(params.metadata))
+    yield from read_rows(table, encode, params.metadata, max_rows=_max_rows(params.metadata))
 
 
 def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
@@ -168,7 +172,7 @@ def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], b
     if missing := [name for name in required if name not in table.header]:
         raise UsageError(f'{path}: has no column {", ".join(missing)}, which evaluation requires')
     encode = _encoder(table, params.metadata, has_labels=True)
-    yield from read_rows(table, encode, params.metadata['columns'], skips_empty=True, max_rows=_max_rows(params.metadata))
+    yield from read_rows(table, encode, params.metadata, skips_empty=True, max_rows=_max_rows(params.metadata))
 
 
 def _encoder(table, facts, has_labels):
@@ -197,17 +201,26 @@ def _files(params):
 
 def _directory(data_dir, params):
     """Returns the directory that `prepare` has written."""
-    if 'columns' in params.metadata and records.is_written(as_learned := _path(data_dir, params, schema_of(params.metadata))):
-        return as_learned
-    return _path(data_dir, params, read_schema(params.schema, COLUMNS))
+    new = read_schema(params.schema, COLUMNS)
+    if 'columns' not in params.metadata:
+        return _path(data_dir, params, new)
+    learned, scales = schema_of(params.metadata), _scales(params.metadata)
+    paths = [_path(data_dir, params, schema, of_dates) for schema in (learned, new) for of_dates in (scales, None)]
+    return next(filter(records.is_written, paths), paths[-1])
 
 
-def _path(data_dir, params, schema):
+def _scales(facts):
+    """Returns what the numbers that are stored of dates depend on: {name of the column: [its origin, its cycles]}."""
+    return {one['name']: [one['origin'], [*one['cycles']]] for one in of_kind(facts.get('columns', ()), DATE)}
+
+
+def _path(data_dir, params, schema, scales=None):
     names = ('eval_share', 'min_count', 'max_vocabulary', 'max_bad_share', 'missing', 'decimal', 'dates')
     (target, *others) = names_in(params.target) or ['']
     facts = [schema.content, params.train_split, params.target if others else target, *(params[name] for name in names)]
     facts += [*tokens.facts(params), *folds.facts(params), *cells.facts(params.missing)]
     facts += ['NFC'] if params.tokens == tokens.BYTES else []
+    facts += [scales] if scales else []
     files = _files(params)
     facts += ['by class'] if folds.is_by_class(files.files, params.metadata) else []
     if 'image_column' not in params:
@@ -227,6 +240,14 @@ def _is_read_otherwise(data_dir, params, schema):
             return schema_of(_described(params, schema)[1]) != schema_of(params.metadata)
     except (UsageError, RunError):
         return True
+
+
+def _scaled(column, scale):
+    """Returns a column of dates with the origin and the cycles of a model."""
+    if not scale or column['kind'] != DATE:
+        return column
+    origin, found = scale
+    return {**column, 'mean': column['mean'] + column['origin'] - origin, 'origin': origin, 'cycles': found}
 
 
 def _is_split(file, table, trained):
@@ -250,9 +271,10 @@ def _described(params, schema):
     return {file.with_moved(facts): table for file, table in tables.items()}, facts, text
 
 
-def _converted(params, schema):
-    """Returns the metadata of the files, its summary, and their examples by splits."""
+def _converted(params, schema, scales=None):
+    """Returns the metadata of the files, its summary, and their examples by splits; dates have given scales, of a model."""
     tables, facts, text = _described(params, schema)
+    facts = {**facts, 'columns': [_scaled(column, (scales or {}).get(column['name'])) for column in facts['columns']]}
     examples = {}
     for file, table in tables.items():
         if not (has_labels := _has_labels(file, table, facts, params)):

@@ -63,6 +63,8 @@ def describe_targets(source: str, found: Mapping[str, Mapping[str, Any]], is_mul
             *(source, near[0], values),
         )
     targets = [{'name': name, 'key': each, **facts} for each, (name, facts) in zip(keys_of([*found]), found.items())]
+    if not others:  # The second class applies, however it is written: True sorts before false.
+        targets = [{**target, 'class_names': sorted(target['class_names'], key=key)} for target in targets]
     return {'task': SEVERAL if others else MULTILABEL, 'targets': targets}
 
 
@@ -132,7 +134,7 @@ def describe_target(moments: Moments) -> dict[str, Any]:
 
 def infer_task(is_number: bool, is_integer: bool, counts: ValueCounts, max_classes: int) -> str:
     """Infers the task from a label: texts, and integers of at most max_classes values, are classes."""
-    is_few = is_integer and counts.is_exact and len(counts) <= max_classes
+    is_few = is_integer and counts.is_exact and len(counts.merged()) <= max_classes
     return CLASSIFICATION if is_few or not is_number else REGRESSION
 
 

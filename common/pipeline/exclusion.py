@@ -12,7 +12,7 @@ import functools
 import io
 import itertools
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 import numpy as np
@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, listed, show
 from estimator_trainer.common.files import write_json
+from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.pipeline import excluded, identity, places
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.identity import COLUMNS, Place, place_of
@@ -142,7 +143,7 @@ def _find(source: DataSource, rows: Sequence[_Row]) -> tuple[dict[int, _Row], np
     found: dict[int, _Row] = {}
     others = []
     for row in rows:
-        number = numbers.get(place := tuple((name, row.text(name)) for name in names))
+        number = numbers.get(place := _absolute((name, row.text(name)) for name in names))
         if number in found:
             raise _error(row, source, f'{_shown(place)} occurs twice: leave one of the two')
         if number is None:
@@ -177,10 +178,17 @@ def _numbered(source, split) -> tuple[dict[Place, int], np.ndarray]:
     fields = [{**origin, identity.NUMBER: number} for number, origin in zip(range(len(labels)), origins)]
     for number, name in enumerate(ids):
         fields[number][EXAMPLE_ID] = name
-    numbers = {place_of(of_one): number for number, of_one in enumerate(fields)}
+    numbers = {_absolute(place_of(of_one)): number for number, of_one in enumerate(fields)}
     if len(numbers) < len(labels):  # Several examples have the same id.
         numbers = {((identity.NUMBER, str(number)),): number for number in range(len(labels))}
     return numbers, labels
+
+
+def _absolute(place):
+    """Returns a place whose file, if it is a local one, has an absolute path, however the run of the CSV file was given it."""
+    return tuple(
+        (name, os.path.abspath(text) if name == 'file' and text and not is_remote(text) else text) for name, text in place
+    )
 
 
 def _shown(place):
@@ -194,8 +202,9 @@ def _error(row, source, text):
 def _class_of(row, column, source):
     """Returns the class that a cell names, or is the number of."""
     names, text = source.params.metadata.get('class_names') or (), row.text(column)
-    if text in names:
-        return names.index(text)
+    alike = [number for number, name in enumerate(names) if str(name).casefold() == text.casefold()]  # Excel writes TRUE.
+    if text in names or len(alike) == 1:
+        return names.index(text) if text in names else alike[0]
     num_classes = source.params.get('num_classes') or len(names)
     if text.isdecimal() and not names and int(text) < (num_classes or np.inf):
         return int(text)
@@ -222,12 +231,15 @@ def _corrected(source: DataSource, read: Read, wanted: Mapping[int, int], labels
     numbers = [number for number in old if wanted[number] != labels[number]]
     if not numbers:
         return {}
-    for name in _candidates(old[numbers[0]]):
-        new = [_relabeled(old[number], name, wanted[number], source) for number in numbers]
-        with contextlib.suppress(tf.errors.OpError):
+    classes = [wanted[number] for number in numbers]
+    names = source.params.metadata.get('class_names')
+    values: list[Sequence[Any]] = [*([[names[label] for label in classes]] if names else []), classes]  # Ratings begin with 1.
+    for name, of_labels in itertools.product(_candidates(old[numbers[0]]), values):
+        with contextlib.suppress(tf.errors.OpError, ValueError):
+            new = [_relabeled(old[number], name, value) for number, value in zip(numbers, of_labels)]
             make = functools.partial(tf.data.Dataset.from_tensor_slices, new)
             parsed, _ = identity.labels_and_ids(source, make, CORRECTED)
-            if parsed.tolist() == [wanted[number] for number in numbers]:
+            if parsed.tolist() == classes:
                 return dict(zip(numbers, new))
     raise UsageError(
         f'exclude={source.params.exclude}: the labels of --dataset={source.params.dataset} cannot be corrected, as they are no '
@@ -241,16 +253,17 @@ def _candidates(record):
         features = records.decode(record)
     except DecodeError:
         return []
-    names = [name for name, (kind, values) in features.items() if kind != 'float' and len(values) == 1]
+    names = [name for name, (_, values) in features.items() if len(values) == 1]
     return sorted(names, key=lambda name: name != LABEL)
 
 
-def _relabeled(record, name, label, source):
+def _relabeled(record, name, value):
+    """Returns a serialized example with another value of a feature; raises ValueError if it is one of numbers, unlike that."""
     example = tf.train.Example.FromString(record)
     feature = example.features.feature[name]
-    if feature.WhichOneof('kind') == 'int64_list':
-        feature.int64_list.value[:] = [label]
+    kind = feature.WhichOneof('kind')
+    if kind == 'bytes_list':
+        feature.bytes_list.value[:] = [str(value).encode()]
     else:
-        names = source.params.metadata.get('class_names') or range(label + 1)
-        feature.bytes_list.value[:] = [str(names[label]).encode()]
+        getattr(feature, kind).value[:] = [int(value) if kind == 'int64_list' else float(value)]
     return example.SerializeToString(deterministic=True)

@@ -186,3 +186,13 @@ def test_a_fold_that_does_not_exist_is_refused(values, message):
     folds.check(0, 4)
     folds.check(3, 3)
     assert refused(folds.check, *values) == message
+
+
+def test_all_folds_have_the_task_of_all_rows(tmp_path):
+    path = tmp_path / 'a.csv'
+    path.write_text('\n'.join(['x,target', *(f'{i % 7},{i // 5}' for i in range(100)), '3,20', '']))  # One row of the 21st.
+    tasks = [
+        Prepared(table, tmp_path / 'data', f'table_file={path}', 'folds=5', f'fold={fold}').metadata['task']
+        for fold in range(1, 6)
+    ]
+    assert tasks == ['regression'] * 5

@@ -421,6 +421,11 @@ def kinds(found):
     return {column['name']: column['kind'] for column in found['columns']}
 
 
+def test_spellings_of_an_integer_are_one_class(facts):
+    rows = [(i % 3, f'{i % 11}.0' if i % 2 else i % 11) for i in range(110)]
+    assert facts('x,y', rows)['class_names'] == [str(i) for i in range(11)]
+
+
 def test_text_and_few_integers_are_classes_and_other_numbers_a_regression_or_refused(facts):
     for values, schema, expected in (
         ([10, 2, 1], {}, ['1', '2', '10']),
@@ -1064,6 +1069,41 @@ def test_a_trained_model_has_its_table_read_as_it_learned_to(tmp_path, prepared,
     write(path, 'x,day,id,kind', [(x, day, i, kind) for x, day, _, i, kind in rows])
     with pytest.raises(UsageError, match=f'the columns of the trained model: {path} has no column mass'):
         saved_dataset.prepare(source, saved, trains=True)
+
+
+def test_dates_of_other_data_are_as_far_from_those_of_training_as_they_are(tmp_path, prepared):
+    (tmp_path / 'parts').mkdir()
+
+    def rewrite(first, of_test):
+        days = np.datetime64('2023-01-01') + np.arange(first, first + 400)
+        write(tmp_path / 'parts' / 'train.csv', 'day,y', [(day, i % 2) for i, day in enumerate(days)])
+        write(tmp_path / 'parts' / 'test.csv', 'day,y', [(np.datetime64('2023-01-01') + of_test, 1)])
+
+    rewrite(0, 10)
+    learned = prepared(tmp_path / 'parts', 'target=y')
+    rewrite(365, 400)
+    found = learned.prepared_with(learned.metadata)
+    std = np.arange(400).std()
+    for features in (found.read('test')[0], learned.predict(tmp_path / 'parts' / 'test.csv')[0]):
+        np.testing.assert_allclose(features['numeric'][0, 0], (400 - np.arange(400).mean()) / std, rtol=1e-5)
+    np.testing.assert_equal(found.read('test')[0]['numeric'], learned.predict(tmp_path / 'parts' / 'test.csv')[0]['numeric'])
+    assert prepared(tmp_path / 'parts', 'target=y').metadata['columns'][0]['origin'] == 365 + 19358  # Of 2023-01-01.
+
+
+def test_a_column_of_dates_without_one_in_training_is_refused(facts):
+    rows = [('', i, i % 2) for i in range(20)]
+    message = refused(facts, 'day,x,y', rows, {'columns': {'day': 'date'}})
+    assert 'a.csv: column day has no dates in the rows that are trained on: give the kind ignore in' in message
+
+
+def test_the_users_own_texts_of_missing_cells_are_no_unknown_categories(tmp_path, prepared, caplog):
+    rows = [(('Rome', 'Oslo', 'unknown')[i % 3], i % 2) for i in range(60)]
+    found = prepared(write(tmp_path / 'a.csv', 'city,y', rows), 'target=y', 'missing=[unknown]')
+    caplog.clear()
+    write(tmp_path / 'new.csv', 'city', [('unknown',)] * 6 + [('Rome',)] * 4)
+    assert not found.predict(tmp_path / 'new.csv')[1] and 'are unknown' not in caplog.text
+    write(tmp_path / 'new.csv', 'city', [('ROM',)] * 6 + [('Rome',)] * 4)
+    assert not found.predict(tmp_path / 'new.csv')[1] and '60 % of the values of column city are unknown' in caplog.text
 
 
 def test_a_trained_model_whose_table_is_read_alike_today_shares_the_conversion_of_new_runs(tmp_path, prepared, caplog):

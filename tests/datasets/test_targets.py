@@ -131,3 +131,11 @@ def test_data_of_one_target_has_the_metadata_that_it_had(prepared):
     found = prepared('target=price €')
     assert found.metadata.keys() == {'task', 'target_mean', 'target_std', 'columns', 'vocabulary_sizes'}
     assert isinstance(found.params, build.HParams)
+
+
+def test_a_label_applies_however_true_is_written(prepared):
+    written = ['True'] * 80 + ['False'] * 20 + ['true'] * 5 + ['false'] * 25  # The commonest are True and false.
+    found = prepared('target=[a,b]', rows=[(i, a, i % 2) for i, a in enumerate(written)], header=('x', 'a', 'b'))
+    assert found.metadata['task'] == 'multilabel'
+    assert found.metadata['targets'][0]['class_names'] == ['false', 'True']
+    assert found.read('train')[1]['label'][:, 0].tolist() == [1] * 80 + [0] * 20 + [1] * 5 + [0] * 25

@@ -63,6 +63,28 @@ def test_the_file_of_a_spreadsheet_names_records_by_their_places(tmp_path):
     assert read(source) == [(10, 1), (20, 2), (30, 0), (40, 1), (50, 1)]
 
 
+def test_a_file_may_be_given_by_another_path_and_a_spreadsheet_may_write_classes_otherwise(tmp_path, monkeypatch):
+    def places(split, data_dir, params):
+        yield from ({'file': f'{tmp_path}/{split}.txt', 'line': i} for i in range(6))
+
+    monkeypatch.chdir(tmp_path)
+    text = 'file,line,label,corrected\ntrain.txt,1,TRUE,\ntrain.txt,2,cow,FALSE\n'
+    source = make_source(tmp_path, text, ['False', 'True', 'cow'], places=places)
+    exclusion.write(source)
+    assert read(source) == [(0, 0), (20, 0), (30, 0), (40, 1), (50, 2)]
+
+
+def test_a_number_that_a_class_is_named_for_is_what_its_records_have(tmp_path):
+    def parse_rating(mode, params, serialized):
+        features, labels = parse(mode, params, serialized)
+        return features, {'label': 2 - labels['label']}
+
+    source = make_source(tmp_path, 'example,label,corrected\n0,0,2\n', ['2', '1', '0'])
+    source.module.parse = parse_rating
+    exclusion.write(source)
+    assert read(source)[:2] == [(0, 2), (10, 1)]  # The numbers in the records.
+
+
 def test_a_class_of_which_no_record_is_left_is_named_each_time(tmp_path, caplog):
     rows = [f'{i},{label},{"2" if i == 0 else ""}' for i, label in enumerate(LABELS) if label == 0]
     source = make_source(tmp_path, '\n'.join(['example,label,corrected', *rows, ',,']))

@@ -99,7 +99,9 @@ def warn_of_totals(table: Table, columns: Mapping[str, Column], last: Mapping[st
 def _check_dates(place, table, column):
     """Raises UsageError if a column that should have dates has none."""
     reading, first = column.reading, column.profile.evidence.first
-    if column.kind == DATE and column.profile.num_present and not (reading and reading.order):
+    if column.kind == DATE and not column.profile.num_present:
+        raise UsageError(f'{place} has no dates in the rows that are trained on: {_IGNORE}')
+    if column.kind == DATE and not (reading and reading.order):
         shown = f'{show(first[1])} in {table.unit} {first[0]}' if first else 'numbers'
         raise UsageError(f'{place} has no dates, but {shown}: give another kind, or write dates as 2024-12-31')
 

@@ -96,6 +96,8 @@ def describe(
     columns, classes, last = found
     warn_of_totals(table, columns, last)
     check_readings(table, columns, named, params.max_bad_share)
+    # Of folds, whose training rows differ, all values decide, so that all have the same task.
+    counted = {name: union(classes[name].values(), _MAX_CLASSES) for name in targets if params.get('folds')}
     wanted = {*targets, *(name for name, column in columns.items() if column.kind == CATEGORICAL)}
     others = {file: count_values(other, wanted, settings, bad) for file, other in tables.items() if other is not table}
     for name in targets:
@@ -103,7 +105,9 @@ def describe(
     facts: dict[str, Any] = {'missing': list(params.missing)} if params.missing else {}
     facts |= {'moved_rows': sorted(trained.moved)} if is_by_class else {}
     found_targets = {
-        name: _describe_target(columns[name], classes[name], params.train_split, table, schema.task_of(name), bad.max_share)
+        name: _describe_target(
+            columns[name], classes[name], params.train_split, table, schema.task_of(name), bad.max_share, counted.get(name)
+        )
         for name in targets
     }
     facts |= description.describe_targets(table.path, found_targets, schema.is_multilabel)
@@ -136,7 +140,9 @@ def _warn_of_unknown(features, others):
 def _with_moved(table, trained, found, targets, schema, settings, params):
     """Returns the file with the rows of its fold moved, or without folds, as `by_class` does, if one target has classes."""
     (target, *others), (columns, classes, _) = targets, found
-    has_classes = not others and _task_of(columns[target], classes[target], schema.task_of(target)) == CLASSIFICATION
+    counted = union(classes[target].values(), _MAX_CLASSES) if params.get('folds') else None
+    task = _task_of(columns[target], classes[target], schema.task_of(target), counted)
+    has_classes = not others and task == CLASSIFICATION
     if not has_classes and not params.get('folds'):
         return trained
 
@@ -177,15 +183,15 @@ def _given_kinds(table, schema, named, image, group=''):
     return kinds
 
 
-def _describe_target(column, classes, split, table, task, max_bad_share):
-    """Returns the facts about the target; classes are the counts of its values in each split that has it."""
+def _describe_target(column, classes, split, table, task, max_bad_share, counted):
+    """Returns the facts about the target; classes are the counts of its values in each split that has it; see `_task_of`."""
     place = f'{table.path}: the target {column.name}'
     if not column.profile.num_present:
         raise RunError(f'{table.path}: no row has a target to train on, in the column {column.name}')
     if column.reading and column.reading.order and task != REGRESSION:
         raise UsageError(f'{place} is a date: compute a number of days from it, or a class')
     is_integer = _is_integer(column, classes)
-    if _task_of(column, classes, task) == REGRESSION:
+    if _task_of(column, classes, task, counted) == REGRESSION:
         if not task and not is_integer:
             cure = 'give "task": "classification" in --hparams=schema=FILE if they are classes'
             tf.logging.warning('%s has fractions, so its numbers are taken as amounts, a regression; %s.', place, cure)
@@ -197,9 +203,10 @@ def _describe_target(column, classes, split, table, task, max_bad_share):
     return _describe_classes(column, classes, split, place)
 
 
-def _task_of(column, classes, task):
+def _task_of(column, classes, task, counted):
+    """Returns the task, if given, or else by the counted values, by default those of the training rows."""
     is_integer = _is_integer(column, classes)
-    return task or description.infer_task(column.is_number, is_integer, column.values, _MAX_INTEGER_CLASSES)
+    return task or description.infer_task(column.is_number, is_integer, counted or column.values, _MAX_INTEGER_CLASSES)
 
 
 def _is_integer(column, classes):

@@ -1,6 +1,6 @@
 """The rows of tables as the examples of splits, and of files for --input."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
-from estimator_trainer.common.own_data.description import Feature, of_kind
+from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.schema import CATEGORICAL
 from estimator_trainer.common.own_data.split_rows import Part
 from estimator_trainer.common.own_data.splits import SplitFile
 from estimator_trainer.common.own_data.tables.blocks import Table, ahead
-from estimator_trainer.common.own_data.tables.cells import counts
+from estimator_trainer.common.own_data.tables.cells import counts, missing_values, present
 from estimator_trainer.common.own_data.tables.encoding import Encode
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
 
@@ -21,19 +21,20 @@ _MAX_DISTINCT = 10**5  # Counted values of a column of --input.
 
 
 def read_rows(
-    table: Table, encode: Encode, features: Sequence[Feature], skips_empty: bool = False, max_rows: int | None = None
+    table: Table, encode: Encode, facts: Mapping[str, Any], skips_empty: bool = False, max_rows: int | None = None
 ) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'line': number}, record) for the rows of a table, or 'row'; an error for an invalid row.
 
     Rows of empty cells are skipped if skips_empty is true; at most max_rows are encoded together.
 
-    At the end, warns if most values of one of the features are unknown.
+    At the end, warns if most values of one of the columns in the metadata, facts, are unknown.
     """
-    known = {table.header.index(feature['name']): feature for feature in of_kind(features, CATEGORICAL)}
+    known = {table.header.index(feature['name']): feature for feature in of_kind(facts['columns'], CATEGORICAL)}
+    missing = missing_values(facts.get('missing', ()))
     found = {place: ValueCounts(_MAX_DISTINCT) for place in known}
     for block in table.blocks():
         for place, values in found.items():
-            values.add(counts(block.columns[place]))
+            values.add(counts(present(block.columns[place], missing)))
         for indices in _pieces(block.filled if skips_empty else np.arange(len(block)), max_rows):
             encoded = encode(block, indices)
             records: dict[int, bytes | RunError] = dict(zip(encoded.indices.tolist(), encoded.examples.to_pylist()))
