@@ -112,6 +112,14 @@ def test_all_chunks_of_a_file_are_read_alike_by_arrow_and_by_csv(table, monkeypa
     assert '2 cells' in expected[0][28] and ['7', 'two\nlines', 'c'] in expected[0] and ['ü', 'n', 'm'] in expected[0]
 
 
+def test_a_compressed_file_with_line_breaks_in_cells_is_not_read_from_its_beginning_for_each_chunk(table, monkeypatch):
+    module, begun = 'estimator_trainer.common.own_data.tables.delimited', []
+    found = table(gzip.compress(b'x,y\n' + b''.join(b'"a\nb",%d\n' % i for i in range(300))))
+    monkeypatch.setattr(f'{module}._CHUNK', 200)
+    monkeypatch.setattr(f'{module}.Lines', lambda *given: begun.append(given) or Lines(*given))
+    assert rows_of(found) == ([['a\nb', str(i)] for i in range(300)], [*range(2, 602, 2)]) and len(begun) == 1
+
+
 def test_compressed_files_and_utf_16_are_read(table):
     for encoded in (gzip.compress('x,y\nä,1\n'.encode()), 'x,y\nä,1\n'.encode('utf-16')):
         assert rows_of(table(encoded)) == ([['ä', '1']], [2])
@@ -863,6 +871,9 @@ def test_sound_rows_of_a_file_are_trained_on_or_held_out(tmp_path, prepared, cap
     for name, rows in (('train.csv', [(1, 0), (2, 1)]), ('eval.csv', [])):
         write(tmp_path / 'empty' / name, 'x,y', rows)
     assert 'empty/eval.csv: has no row for the split eval' in failed(prepared, tmp_path / 'empty', 'target=y')
+    few = write(tmp_path / 'few.csv', 'x,y', [(i, i % 2) for i in range(4)])
+    message = failed(prepared, few, 'target=y', 'eval_share=0.00001')
+    assert message.endswith('few.csv: has no row for the split eval: raise eval_share')
 
 
 def checksum(row):

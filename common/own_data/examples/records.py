@@ -6,6 +6,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, first_line
@@ -102,14 +103,27 @@ def batches(
                 _check(batch, batch, number, find_fault)
                 raise RunError(f'{examples.source}: the split {split}: {first_line(error)}') from None
             _check_fields(batch[0], number)
+            if any(_differ_in_number(found[feature['name']], feature, len(batch)) for feature in _sparse(features, is_trained)):
+                _check(batch, batch, number, find_fault)
             yield found
             number += len(batch)
 
 
 def _spec(features, is_trained):
     spec = parsing_spec([feature for feature in features if feature['kind'] != IMAGE])
-    sparse = [] if is_trained else [feature for feature in features if feature['kind'] in (TEXT, LABEL, WEIGHT)]
-    return {**spec, **{feature['name']: tf.io.VarLenFeature(DTYPES[feature['stored']]) for feature in sparse}}
+    sparse = {feature['name']: tf.io.VarLenFeature(DTYPES[feature['stored']]) for feature in _sparse(features, is_trained)}
+    return {**spec, **sparse}
+
+
+def _sparse(features, is_trained):
+    """Returns the features that examples which are not trained on may lack."""
+    return [] if is_trained else [feature for feature in features if feature['kind'] in (TEXT, LABEL, WEIGHT)]
+
+
+def _differ_in_number(found, feature, size):
+    """Whether an example of a batch has another number of values than in training, though some."""
+    counts = np.bincount(found.indices[:, 0], minlength=size)
+    return bool(((counts > 0) & (counts != feature['values'])).any())
 
 
 def _is_suspect(record, known, checked, on_image):

@@ -94,13 +94,14 @@ class Delimited:
         at = self._start
         with reading(self.path):
             chunks = _Chunks(self.path, at, _CHUNK * min(1 + len(self.header) // 500, 3))  # Each column of a block takes time.
+            following: Any = None  # The row at which csv stopped, and those after it.
             while chunk := chunks.at(at.offset):
                 block = self._regular(at, chunk)
                 if block:
                     count = len(block)
                     at = Position(at.offset + len(chunk), at.line + count, at.row + count)
                 else:
-                    block, at = self._irregular(at, len(chunk))
+                    block, at, following = self._irregular(at, len(chunk), following)
                 if len(block):
                     yield block
 
@@ -148,14 +149,20 @@ class Delimited:
         cells = re.findall(rb'(?:^|%s)("(?:[^"\n]|"")*")(?=%s|\r?$)' % (delimiter, delimiter), chunk, re.MULTILINE)
         return sum(cell.count(b'"') for cell in cells) == len(places)
 
-    def _irregular(self, at, size):
-        """Returns the rows that begin in `size` bytes from a position, as csv reads them, and the next position."""
+    def _irregular(self, at, size, following):
+        """Returns the rows that begin in `size` bytes from a position, as csv reads them, the next position, and what follows.
+
+        It goes on with `following`, if that is there: to seek in a compressed file is to read it from its beginning.
+        """
+        first, rest = following or (None, iter(()))
+        if first is None or first.position != at:
+            first, rest = None, self._read(Lines(self.path, at), at.row, len(self.header))
         rows: list[Row] = []
-        for row in self._read(Lines(self.path, at), at.row, len(self.header)):
+        for row in itertools.chain(filter(None, [first]), rest):
             if row.position.offset >= at.offset + size:
-                return from_rows(at, rows, len(self.header)), row.position
+                return from_rows(at, rows, len(self.header)), row.position, (row, rest)
             rows.append(row)
-        return from_rows(at, rows, len(self.header)), Position(sys.maxsize)
+        return from_rows(at, rows, len(self.header)), Position(sys.maxsize), None
 
     def _read(self, lines, number, width=None):
         reader = self._reader(lines)
