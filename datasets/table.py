@@ -91,7 +91,8 @@ def prepare(data_dir: str, params: HParams) -> None:
     convert_once(directory := _path(data_dir, params, schema), path, lambda: _converted(params, schema))
     found, learned = _scales(read_metadata(directory)), _scales(params.metadata)
     if any(found[name] != learned[name] for name in found.keys() & learned.keys()):
-        convert_once(_path(data_dir, params, schema, learned), path, lambda: _converted(params, schema, learned))
+        with silenced():  # It would warn of the same.
+            convert_once(_path(data_dir, params, schema, learned), path, lambda: _converted(params, schema, learned))
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
@@ -218,6 +219,7 @@ def _path(data_dir, params, schema, scales=None):
     names = ('eval_share', 'min_count', 'max_vocabulary', 'max_bad_share', 'missing', 'decimal', 'dates')
     (target, *others) = names_in(params.target) or ['']
     facts = [schema.content, params.train_split, params.target if others else target, *(params[name] for name in names)]
+    facts += [*(['false first'] if others else []), *(['task of all rows'] if params.get('folds') else [])]
     facts += [*tokens.facts(params), *folds.facts(params), *cells.facts(params.missing)]
     facts += ['NFC'] if params.tokens == tokens.BYTES else []
     facts += [scales] if scales else []

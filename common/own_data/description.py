@@ -64,8 +64,13 @@ def describe_targets(source: str, found: Mapping[str, Mapping[str, Any]], is_mul
         )
     targets = [{'name': name, 'key': each, **facts} for each, (name, facts) in zip(keys_of([*found]), found.items())]
     if not others:  # The second class applies, however it is written: True sorts before false.
-        targets = [{**target, 'class_names': sorted(target['class_names'], key=key)} for target in targets]
+        targets = [{**target, 'class_names': _false_first(target['class_names'])} for target in targets]
     return {'task': SEVERAL if others else MULTILABEL, 'targets': targets}
+
+
+def _false_first(names):
+    """Returns the names of two classes that were found, in alphabetical order, with that of what does not apply first."""
+    return sorted(names, key=key) if [*names] == sorted(names) else names
 
 
 def _are_labels(facts):

@@ -47,8 +47,7 @@ class BadRows:
         """Raises RunError if one of a file's splits has no sound rows, or too many rows are invalid."""
         for split, count in counts.items():
             if not count:
-                cure = ': raise eval_share' if split == 'eval' and len(counts) > 1 else ''
-                raise RunError(f'{file.path}: has no row for the split {split}{cure}')
+                raise RunError(f'{file.path}: has no row for the split {split}')
         if not self._count:
             return
         if self._count > self.max_share * num_rows:

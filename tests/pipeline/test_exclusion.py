@@ -136,3 +136,11 @@ def test_labels_that_no_feature_of_the_records_is_cannot_be_corrected(tmp_path):
     source = make_source(tmp_path, 'example,label,corrected\n0,1,2\n')
     source.module.parse = lambda mode, params, record: ({'x': 0}, {'label': tf.strings.length(record) * 0 + 1})
     assert 'cannot be corrected, as they are no feature of its records' in refused(exclusion.write, source)
+
+
+def test_a_record_that_lacks_a_candidate_has_another_as_its_label():
+    with pytest.raises(ValueError, match='there is no other'):
+        exclusion._relabeled(records.encode({'x': 1}), 'other', 2)
+    found = records.decode(exclusion._relabeled(records.encode({'x': 1.5, 'y': b'a'}), 'x', '2'))
+    assert found['x'] == ('float', [2.0])
+    assert exclusion._candidates(records.encode({'a': 1.5, 'b': b'b', 'label': 1.0, 'd': [1, 2]})) == ['label', 'b', 'a']

@@ -15,7 +15,7 @@ from estimator_trainer.common.storage import status
 from estimator_trainer.common.sweep import fold_table, folds
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.defaults import DEFAULTS
-from tests.shared import refused
+from tests.shared import failed, refused
 
 
 class Trainers:
@@ -79,6 +79,13 @@ def test_a_resumed_training_starts_the_folds_that_have_not_finished(tmp_path):
     trainers = Trainers()
     train(tmp_path, trainers)
     assert trainers.started == [1, 3]
+
+
+def test_a_fold_is_explained_by_its_own_part_of_the_log(tmp_path):
+    (tmp_path / 'fold_1').mkdir()
+    (tmp_path / 'fold_1' / 'log.txt').write_text('trainer.py: old\n')
+    for start, cause in ((0, 'trainer.py: old'), (16, 'exit code 1')):
+        assert failed(folds._check, f'{tmp_path}/fold_1', 1, start).startswith(f'{tmp_path}/fold_1 failed: {cause} (log: ')
 
 
 @pytest.mark.parametrize(
