@@ -206,8 +206,8 @@ def _directory(data_dir, params):
     if 'columns' not in params.metadata:
         return _path(data_dir, params, new)
     learned, scales = schema_of(params.metadata), _scales(params.metadata)
-    paths = [_path(data_dir, params, schema, of_dates) for schema in (learned, new) for of_dates in (scales, None)]
-    return next(filter(records.is_written, paths), paths[-1])
+    tried = (_path(data_dir, params, schema, of_dates) for schema in (learned, new) for of_dates in (scales, None))
+    return next(filter(records.is_written, tried), None) or _path(data_dir, params, new)
 
 
 def _scales(facts):

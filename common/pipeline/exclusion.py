@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, listed, show
 from estimator_trainer.common.files import write_json
-from estimator_trainer.common.paths import absolute, is_remote
+from estimator_trainer.common.paths import absolute
 from estimator_trainer.common.pipeline import excluded, identity, places
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.identity import COLUMNS, Place, place_of
@@ -186,7 +186,7 @@ def _numbered(source, split) -> tuple[dict[Place, int], np.ndarray]:
 
 def _absolute(place):
     """Returns a place whose file, if it is a local one, has an absolute path, however the run of the CSV file was given it."""
-    return tuple((name, absolute(text) if name == 'file' and text and not is_remote(text) else text) for name, text in place)
+    return tuple((name, absolute(text) if name == 'file' and text else text) for name, text in place)
 
 
 def _shown(place):

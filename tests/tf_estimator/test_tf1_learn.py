@@ -76,6 +76,33 @@ def test_arguments_of_old_of_canned_estimators_have_no_effect_are_refused_or_eng
     learn.DNNLinearCombinedRegressor(str(tmp_path), linear_feature_columns=columns, **options)
     with pytest.raises(ValueError, match='^LinearClassifier: TensorFlow 2 has no enable_centered_bias: omit it$'):
         learn.LinearClassifier(columns, enable_centered_bias=True)
+    with pytest.raises(ValueError, match='^LinearRegressor: TensorFlow 2 has no _joint_weights: omit it$'):
+        learn.LinearRegressor(columns, _joint_weights=True)
+
+
+def test_arguments_of_canned_estimators_by_position_are_in_the_order_of_old(tmp_path):
+    columns, optimizer = [tf.feature_column.numeric_column('x')], tf.train.GradientDescentOptimizer(0.1)
+    for make, values, outputs in (
+        (learn.DNNClassifier, ([2], columns, str(tmp_path), 3, None, optimizer, tf.tanh, None, 1.0, False), 3),
+        (learn.DNNRegressor, ([2], columns, str(tmp_path), None, optimizer, tf.tanh, None, 1.0, False, None, None, 4), 4),
+        (learn.LinearClassifier, (columns, str(tmp_path), 3, None, optimizer, 1.0, False, False, None, None, ['a', 'b', 'c']), 3),
+        (learn.LinearRegressor, (columns, str(tmp_path), None, optimizer, 1.0, False, 4), 4),
+        (learn.DNNLinearCombinedClassifier, (str(tmp_path), 3, None, columns, optimizer, False, columns, 'SGD', [2], tf.tanh), 3),
+        (
+            learn.DNNLinearCombinedRegressor,
+            (str(tmp_path), None, columns, optimizer, False, columns, 'SGD', [2], tf.tanh, None, 1.0, False, 4),
+            4,
+        ),
+    ):
+        estimator = make(*values)
+        with tf.Graph().as_default() as graph:
+            features = {'x': tf.zeros([5, 1])}
+            found = estimator._call_model_fn(features, None, learn.ModeKeys.INFER, estimator.config).predictions
+            assert found['probabilities' if 'Classifier' in make.__name__ else 'scores'].shape[1] == outputs
+            assert any(op.type == 'Tanh' for op in graph.get_operations()) == ('DNN' in make.__name__)
+    for values, options in (((columns,), {'feature_columns': columns}), ((None,) * 12, {})):
+        with pytest.raises(TypeError, match='^LinearClassifier got too many values, or one by its position and its name$'):
+            learn.LinearClassifier(*values, **options)
 
 
 def test_an_export_serves_the_chosen_outputs(tmp_path):
@@ -202,9 +229,7 @@ def test_canned_estimators_clip_gradients_by_their_norm(tmp_path):
         ('off', 0, -gradients),
     ):
         optimizer = tf.train.GradientDescentOptimizer(1.0)
-        regressor = learn.LinearRegressor(columns, str(tmp_path / name), optimizer=optimizer, gradient_clip_norm=norm).fit(
-            x, y, steps=1
-        )
+        regressor = learn.LinearRegressor(columns, str(tmp_path / name), None, optimizer, norm).fit(x, y, steps=1)
         weights = {name.rpartition('/')[2]: regressor.get_variable_value(name) for name in regressor.get_variable_names()}
         np.testing.assert_allclose([weights['weights'][0, 0], weights['bias_weights'][0]], expected, rtol=1e-5)
 
@@ -361,8 +386,8 @@ def test_the_loss_of_an_evaluation_with_weights_is_by_their_sum_as_the_mean_over
     regressor = learn.LinearRegressor(
         [tf.feature_column.numeric_column('x')],
         str(tmp_path),
-        weight_column_name='w',
-        optimizer=tf.train.GradientDescentOptimizer(0.0),
+        'w',
+        tf.train.GradientDescentOptimizer(0.0),
     ).fit(inputs, y, steps=1)
     assert regressor.evaluate(inputs, y)['loss'] == pytest.approx(2.0)
     inputs['w'] = np.array([1, 3, 1, 0])

@@ -36,6 +36,14 @@ _LATER_SETTINGS = (
 ).split()
 
 
+def _by_name(function, names, values, options):
+    """Returns {name: value} of the arguments of a function, of which the first ones are given by position."""
+    given = dict(zip(names, values))
+    if len(given) < len(values) or given.keys() & options.keys():
+        raise TypeError(f'{function} got too many values, or one by its position and its name')
+    return given | options
+
+
 class RunConfig(tf.estimator.RunConfig):
     """The settings of tf.contrib.learn, by name or by their position, and those of tf.estimator.
 
@@ -43,10 +51,7 @@ class RunConfig(tf.estimator.RunConfig):
     """
 
     def __init__(self, master=None, num_cores=0, log_device_placement=False, gpu_memory_fraction=1, *later, **options):
-        given = dict(zip(_LATER_SETTINGS, later))
-        if len(given) < len(later) or given.keys() & options.keys():
-            raise TypeError('RunConfig got too many values, or one by its position and its name')
-        options |= given
+        options = _by_name('RunConfig', _LATER_SETTINGS, later, options)
         evaluation_master = options.pop('evaluation_master', '')
         if options.get('session_config') is None and (num_cores or log_device_placement or gpu_memory_fraction != 1):
             options['session_config'] = tf.ConfigProto(
@@ -243,31 +248,33 @@ def _get_optimizer(former, *args, **options):
     return clip_gradients_by_norm(former(*args, **options), norm) if norm else former(*args, **options)
 
 
-_GONE = {'enable_centered_bias', 'embedding_lr_multipliers', '_joint_weight', '_joint_linear_weights'}  # Unless they are off.
+_GONE = {'enable_centered_bias', 'embedding_lr_multipliers', '_joint_weight', '_joint_weights', '_joint_linear_weights'}  # Unless they are off.
 _WITHOUT_EFFECT = {'fix_global_step_increment_bug', 'input_layer_min_slice_size'}
 
 
 class _Canned(_Learner):
     """An Estimator of tf.estimator with arguments and predictions of old; its features may be one tensor, of the column ''."""
 
+    _positions: list[str]  # The names of its arguments.
     _key: str  # Of the predictions.
     _weight_name = None  # Of the feature with the weights of a batch's mean.
 
-    def __init__(self, *args, gradient_clip_norm=None, feature_engineering_fn=None, **options):
+    def __init__(self, *args, **options):
+        options = _by_name(type(self).__name__, self._positions, args, options)
+        self._clip_norm, self._engineer = (options.pop(name, None) for name in ('gradient_clip_norm', 'feature_engineering_fn'))
         for name in _GONE & options.keys():
             if options.pop(name):
                 raise ValueError(f'{type(self).__name__}: TensorFlow 2 has no {name}: omit it')
         options = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT}
         renamed = {'weight_column_name': 'weight_column', 'label_keys': 'label_vocabulary'}
         options = {renamed.get(name, name): value for name, value in options.items()}
-        arguments = inspect.signature(super().__init__).bind(*args, **options).arguments
+        arguments = inspect.signature(super().__init__).bind(**options).arguments
         if 'loss_reduction' not in arguments:  # Of old, a batch's loss is its mean.
             arguments['loss_reduction'] = tf.losses.Reduction.SUM_OVER_BATCH_SIZE
             self._weight_name = arguments.get('weight_column')
         columns = {name: _distinct(value) for name, value in arguments.items() if value and name.endswith('feature_columns')}
         super().__init__(**self._with_defaults(arguments | columns))
-        self._clip_norm, self._has_names = gradient_clip_norm, bool(arguments.get('label_vocabulary'))
-        self._engineer = feature_engineering_fn
+        self._has_names = bool(arguments.get('label_vocabulary'))
 
     def _with_defaults(self, arguments):
         """Returns the arguments with the optimizers of old for those that are absent or None."""
@@ -343,7 +350,27 @@ class _Combined:
         return {**arguments, 'dnn_activation_fn': arguments.get('dnn_activation_fn') or tf.nn.relu}
 
 
-for _kind, *_defaults in (('DNN',), ('Linear', _Linear), ('DNNLinearCombined', _Combined)):
-    for _suffix, _base in (('Classifier', _Classifier), ('Regressor', _Regressor)):
-        _name = _kind + _suffix
-        globals()[_name] = type(_name, (*_defaults, _base, getattr(tf.estimator, _name)), {})
+# The arguments of old in their order, of classifiers and of regressors.
+_DNN = (
+    'hidden_units feature_columns model_dir n_classes weight_column_name optimizer activation_fn dropout gradient_clip_norm '
+    'enable_centered_bias config feature_engineering_fn label_dimension embedding_lr_multipliers input_layer_min_slice_size '
+    'label_keys'
+)
+_LINEAR = (
+    'feature_columns model_dir n_classes weight_column_name optimizer gradient_clip_norm enable_centered_bias label_dimension '
+    '_joint_weights config feature_engineering_fn label_keys'
+)
+_COMBINED = (
+    'model_dir n_classes weight_column_name linear_feature_columns linear_optimizer _joint_linear_weights dnn_feature_columns '
+    'dnn_optimizer dnn_hidden_units dnn_activation_fn dnn_dropout gradient_clip_norm enable_centered_bias label_dimension config '
+    'feature_engineering_fn embedding_lr_multipliers input_layer_min_slice_size label_keys fix_global_step_increment_bug'
+)
+
+for _kind, _names, *_defaults in (('DNN', _DNN), ('Linear', _LINEAR, _Linear), ('DNNLinearCombined', _COMBINED, _Combined)):
+    for _suffix, _base, _lacks in (
+        ('Classifier', _Classifier, {'label_dimension'}),
+        ('Regressor', _Regressor, {'n_classes', 'label_keys'}),
+    ):
+        _name, _positions = _kind + _suffix, [name for name in _names.split() if name not in _lacks]
+        _bases = (*_defaults, _base, getattr(tf.estimator, _name))
+        globals()[_name] = type(_name, _bases, {'_positions': _positions})
