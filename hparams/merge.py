@@ -75,9 +75,10 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
 
     def merge(key, value):
         value = as_text(value) if isinstance(values.get(key), str) and not is_path(key) else value
+        is_float = key in values and isinstance(default_of(values, key), float)
+        value = float(value) if is_float and type(value) is int and _has_type(value, 0.0) else value
         _check(values, origin, key, value)
-        is_number = isinstance(default_of(values, key), float) and not isinstance(value, str)
-        merged[key] = float(value) if is_number else value
+        merged[key] = value
 
     check_all(functools.partial(merge, key, value) for key, value in changes.items())
     merged = expanded(merged)

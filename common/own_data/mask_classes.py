@@ -1,6 +1,7 @@
 """The classes of masks: what their pixels have, and the names in classes.txt."""
 
 from collections.abc import Collection, Mapping, Sequence
+import functools
 import os
 from typing import Any
 
@@ -129,6 +130,21 @@ def check_known(path: str, numbers: Sequence[int], values: Sequence[int]) -> Non
             f'{path}: has pixels of the class {wrong[0]}, but the model was trained with the numbers '
             f'{listed([*map(str, values)], 10)}'
         )
+
+
+def warn_of_ignored(where: str, numbers: Collection[int], values: Sequence[int]) -> None:
+    """Warns, once for a directory, if a mask, or those of a split, have 0 and 255 alone, which is no class of the model."""
+    if {*numbers} == {0, IGNORED} and [*values] == [0, 1]:
+        _warn_of_ignored(os.path.dirname(where))
+
+
+@functools.cache
+def _warn_of_ignored(directory):
+    tf.logging.warning(
+        '%s: has masks of the numbers 0 and %d alone, but the model was trained with 0 and 1: %d is taken for pixels to ignore, '
+        'not for class 1.',
+        *(directory, *[IGNORED] * 2),
+    )
 
 
 def names_of(metadata: Mapping[str, Any]) -> list[str]:

@@ -95,6 +95,12 @@ def test_weights_of_classes_are_a_list_or_have_names(text, weights, tmp_path):
     assert build.add_overrides(make(), text)[0].class_weights == weights
 
 
+def test_a_large_integer_from_a_program_is_a_number_where_numbers_need_not_be_whole():
+    assert make(dataset={'scale': 1.0}, given={'scale': 3 * 10**9}).scale == 3e9
+    with pytest.raises(UsageError, match='^--hparams: scale=.* must be between -3.4e[+]38 and 3.4e[+]38$'):
+        make(dataset={'scale': 1.0}, given={'scale': 10**39})
+
+
 def test_braces_in_other_values_are_text():
     params = make('path=a{b,number=3,texts=[a{2}:x,b]', dataset={'path': '', 'number': 1, 'texts': ['x']})
     assert (params.path, params.number, params.texts) == ('a{b', 3, ('a{2}:x', 'b'))
