@@ -14,11 +14,12 @@ from estimator_trainer.common.errors import listed
 from estimator_trainer.common.own_data.values import WHOLE, display, key, spellings
 
 _NOT_IN_A_FILE = re.compile(r'[\t\r\n]')  # TensorFlow drops each carriage return of a line.
+_MAX_CHARACTERS = 1 << 26  # Of the values that are counted: long texts would fill the memory.
 _MAX_FILES = 100  # Of columns; tables for a thousand take seconds to build.
 
 
 class ValueCounts:
-    """Counts the distinct values of a stream in bounded memory: drops the rarest if there are too many.
+    """Counts the distinct values of a stream in bounded memory: drops the rarest if there are too many, or too long ones.
 
     Attributes:
       are_distinct: whether no value has occurred twice, among the first max_distinct.
@@ -28,6 +29,7 @@ class ValueCounts:
     def __init__(self, max_distinct: int):
         self._max_distinct = max_distinct
         self._counts: collections.Counter[str] = collections.Counter()
+        self._characters = 0  # At most so many are counted.
         self.is_exact = True
         self.are_distinct = True
         self.total = 0
@@ -45,10 +47,14 @@ class ValueCounts:
         self.total += sum(counts.values())
         if self.is_exact and len(self._counts) < self.total:
             self.are_distinct = False
+        self._characters += sum(map(len, counts))
+        if self._characters > _MAX_CHARACTERS:  # Perhaps, as values have occurred before.
+            self._characters = sum(map(len, self._counts))
         limit = 1
-        while len(self._counts) > self._max_distinct:
+        while len(self._counts) > self._max_distinct or self._characters > _MAX_CHARACTERS:
             self.is_exact = False
             self._counts = collections.Counter({value: count for value, count in self._counts.items() if count > limit})
+            self._characters = sum(map(len, self._counts))
             limit += 1
 
     def counts(self) -> Mapping[str, int]:

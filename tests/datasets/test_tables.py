@@ -377,6 +377,18 @@ def test_a_day_that_does_not_exist_is_no_date():
     assert profile(['2024-02-30', '2024-13-01']).reading() is None
 
 
+def test_long_values_are_counted_in_bounded_memory():
+    counts = ValueCounts(1000)
+    for i in range(100):
+        counts.update([f'{i}{"." * 2**20}', 'short'])  # 100 MB in all.
+    assert sum(map(len, counts.counts())) < 7e7 and counts.counts()['short'] == 100
+    assert (counts.total, counts.is_exact, counts.are_distinct) == (200, False, False)
+    few = ValueCounts(1000)
+    for _ in range(100):
+        few.update(['.' * 2**20])
+    assert few.is_exact and [*few.counts().values()] == [100]
+
+
 def test_values_are_counted_in_bounded_memory_and_categories_and_classes_are_their_places(session):
     counts = ValueCounts(3)
     counts.update(['b', 'a', 'b', 'c'])

@@ -20,13 +20,18 @@ from estimator_trainer.common.own_data.vocabulary import ValueCounts
 
 _MIN_DISTINCT_ROWS = 10
 _WORDS_OF_A_TEXT = 3
+_LONG = 100  # Characters: longer cells hardly occur again, and would fill the memory.
 _WORD = re.compile(r'[^\W\d_]+')
 _FIRST_ROUNDED = 2.0**53  # From here on, different integers may be one float64.
 _THOUSANDS = r'^[+-]?[1-9]\d{0,2}(\.\d{3})+$'  # Of numbers whose decimals follow a comma.
 
 
-@functools.lru_cache(1 << 16)
 def _count_words(cell):
+    return _count_few_words(cell) if len(cell) < _LONG else len(_WORD.findall(cell))
+
+
+@functools.lru_cache(1 << 16)
+def _count_few_words(cell):
     return len(_WORD.findall(cell))
 
 
