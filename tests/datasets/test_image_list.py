@@ -49,6 +49,17 @@ def test_pictures_are_features_beside_columns_and_labels(tmp_path):
     assert before < {path.name for path in (tmp_path / 'data').iterdir()}  # Converted anew.
 
 
+def test_a_few_dark_pictures_of_16_bits_are_named_and_that_there_are_more(tmp_path, caplog):
+    found = make(tmp_path, ROWS)
+    assert '16 bits' not in caplog.text
+    for i in range(7):
+        Image.fromarray(np.full([6, 8], 200, np.uint16)).save(tmp_path / 'list' / f'{i}.png')
+    found.prepared_with({})
+    assert caplog.text.count('.png has 16 bits, but no value above 200 of 65535') == 5
+    more = f'{tmp_path}/list/a.csv: has more pictures of 16 bits with small values only, which are not listed.'
+    assert caplog.messages.count(more) == 1
+
+
 def test_the_content_of_a_picture_file_is_decoded_by_pillow_once(tmp_path, monkeypatch):
     found, decode, decoded = make(tmp_path, ROWS), images.decode, []
     monkeypatch.setattr(images, 'decode', lambda *args: decoded.append(args) or decode(*args))

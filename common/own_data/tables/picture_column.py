@@ -1,8 +1,9 @@
 """A column of a table with the paths of picture files, which are stored with the other cells of their rows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import concurrent.futures
 import functools
+import itertools
 import os
 from typing import Any
 
@@ -23,6 +24,7 @@ from estimator_trainer.common.processor import num_cores
 from estimator_trainer.common.records import records
 
 MAX_ROWS = 200  # Whose pictures are in memory together.
+_MAX_LOGGED = 5
 
 
 def find(table: Table, name: str, directory: str) -> Feature:
@@ -62,9 +64,16 @@ def prefix_of(column: Feature) -> str:
     return f'{column["name"]}: '
 
 
-def to_example(path: str, column: Feature) -> bytes:
-    """Returns a picture file as a serialized tf.train.Example; raises images.ImageError."""
-    picture = read_picture(path, functools.partial(tf.logging.warning, '%s %s', path))
+def _warn_of_dark(path, text):
+    tf.logging.warning('%s %s', path, text)
+
+
+def to_example(path: str, column: Feature, on_dark: Callable[[str, str], None] = _warn_of_dark) -> bytes:
+    """Returns a picture file as a serialized tf.train.Example; raises images.ImageError.
+
+    Calls on_dark with the path and a text for a dark picture, see `read_picture`; warns by default.
+    """
+    picture = read_picture(path, functools.partial(on_dark, path))
     return records.encode({f'{prefix_of(column)}{name}': value for name, value in picture.items()})
 
 
@@ -80,7 +89,14 @@ def with_pictures(encode: Encode, table: Table, facts: Mapping[str, Any]) -> Enc
     (column,) = columns
     if column['name'] not in table.header:
         raise UsageError(f'{table.path}: has no column {column["name"]}, of the paths of pictures; it has: {_shown(table)}')
-    place = table.header.index(column['name'])
+    place, dark = table.header.index(column['name']), itertools.count()
+
+    def warn_of_some(path, text):
+        number = next(dark)
+        if number < _MAX_LOGGED:
+            _warn_of_dark(path, text)
+        elif number == _MAX_LOGGED:
+            tf.logging.warning('%s: has more pictures of 16 bits with small values only, which are not listed.', table.path)
 
     def add(cell):
         path = path_of(cell, column, table.path)
@@ -88,7 +104,7 @@ def with_pictures(encode: Encode, table: Table, facts: Mapping[str, Any]) -> Enc
             if not cell:
                 raise images.ImageError('is missing')
             id_of = records.encode({f'{prefix_of(column)}path': cell})
-            return to_example(path, column) + id_of
+            return to_example(path, column, warn_of_some) + id_of
         except images.ImageError as error:
             return RunError(f'{path} {error}' if cell else 'the path of the picture is missing')
 
