@@ -73,7 +73,7 @@ def of_changed_code(saved: Mapping[str, Any], params: HParams, given: Collection
 
 def _names_data(key):
     """Whether a hyper-parameter is the path of a user's own data, such as table_file or image_dir."""
-    return is_path(key) and key not in ('raw_dir', 'schema', 'embeddings')
+    return is_path(key) and key not in ('raw_dir', 'schema', 'embeddings', 'exclude')
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], free: Collection[str] = ()) -> str:

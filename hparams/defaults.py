@@ -253,7 +253,6 @@ DEFAULTS: Mapping[str, Any] = types.MappingProxyType({name: entry.default for na
 # Hyper-parameters that included datasets gained later, with what older runs did.
 ADDED: Mapping[str, Any] = types.MappingProxyType(
     {
-        'min_steps': 0,
         'table_file': '',
         'missing': (),
         'decimal': '',

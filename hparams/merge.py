@@ -75,8 +75,7 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
 
     def merge(key, value):
         value = as_text(value) if isinstance(values.get(key), str) and not is_path(key) else value
-        is_float = key in values and isinstance(default_of(values, key), float)
-        value = float(value) if is_float and type(value) is int and _has_type(value, 0.0) else value
+        value = _with_floats(value, default_of(values, key)) if key in values else value
         _check(values, origin, key, value)
         merged[key] = value
 
@@ -85,6 +84,14 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
     if 'num_epochs' in changes:  # Steps take precedence over epochs, but not those of an earlier layer.
         merged |= {name: 0 for name in ('train_steps', 'min_steps') if name not in changes}
     return merged
+
+
+def _with_floats(value, default):
+    """Returns a value with its integers as floats where the default has these."""
+    if isinstance(default, (list, tuple)):
+        return [_with_floats(item, default[0]) for item in value] if default and isinstance(value, (list, tuple)) else value
+    is_number = isinstance(default, float) and type(value) is int and _has_type(value, default)
+    return float(value) if is_number else value
 
 
 def as_text(value):

@@ -98,9 +98,8 @@ def _from_text(text, default):
 
 
 def default_of(values: Mapping[str, Any], key: str) -> Any:
-    """Returns a value of the type of a hyper-parameter: its value, unless that may be of several types."""
-    is_of_several = key in TABLE and (TABLE[key].by_name or TABLE[key].words)
-    return TABLE[key].default if is_of_several else values[key]
+    """Returns a value of the type of a hyper-parameter: its default, of a module's own its value."""
+    return TABLE[key].default if key in TABLE else values[key]
 
 
 def to_text(value: Any) -> str:

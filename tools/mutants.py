@@ -59,9 +59,6 @@ def mutants_of(path):
             }
         )
 
-    def is_text(node):
-        return isinstance(node, ast.JoinedStr) or isinstance(node, ast.Constant) and isinstance(node.value, str)
-
     def visit(node, in_function):
         in_function = in_function or isinstance(node, (ast.FunctionDef, ast.Lambda))
         if in_function and isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
@@ -108,9 +105,9 @@ def choose(count, seed):
     """Returns `count` mutants, proportional to the sizes of the wings, cycling through the kinds."""
     random_numbers = random.Random(seed)
     wings = collections.defaultdict(list)
-    for part in PARTS:
-        for path in sorted((ROOT / part).rglob('*.py')) if (ROOT / part).is_dir() else [ROOT / part]:
-            wings['/'.join(path.relative_to(ROOT).parts[:-1][:2]) or 'programs'].append(path)
+    tracked = subprocess.run(['git', 'ls-files', *PARTS], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for path in (ROOT / name for name in sorted(tracked.splitlines()) if name.endswith('.py')):
+        wings['/'.join(path.relative_to(ROOT).parts[:-1][:2]) or 'programs'].append(path)
     size = {wing: sum(len(path.read_text().splitlines()) for path in paths) for wing, paths in wings.items()}
     chosen = []
     for wing, paths in sorted(wings.items()):
@@ -144,7 +141,7 @@ def tests_of(file, wanted, coverage, seconds):
     database = sqlite3.connect(coverage)
     rows = database.execute(
         'SELECT context, numbits FROM line_bits JOIN context ON context.id = context_id JOIN file ON file.id = file_id '
-        'WHERE path LIKE ?', (f'%/{file}',)
+        'WHERE path = ?', (str(ROOT / file),)
     ).fetchall()  # fmt: skip
     in_file = {context.partition('|')[0] for context, _ in rows} - {''}
     on_line = {

@@ -95,6 +95,16 @@ def test_weights_of_classes_are_a_list_or_have_names(text, weights, tmp_path):
     assert build.add_overrides(make(), text)[0].class_weights == weights
 
 
+def test_a_list_keeps_the_type_of_its_default_whatever_is_given_before(tmp_path):
+    emptied = write_set(tmp_path, {'piecewise_boundaries': [], 'piecewise_factors': []})
+    params = make('piecewise_boundaries=[100],piecewise_factors=[0.5]', None, None, emptied)
+    assert (params.piecewise_boundaries, params.piecewise_factors) == ((100,), (0.5,))
+    params = make(dataset={'rates': [0.5]}, given={'piecewise_factors': [1, 0.1], 'rates': [1, 2]})
+    for name in ('piecewise_factors', 'rates'):
+        assert [*map(type, params[name])] == [float] * 2
+        assert build.add_overrides(params, f'{name}=[0.5,0.1]')[0][name] == (0.5, 0.1)
+
+
 def test_a_large_integer_from_a_program_is_a_number_where_numbers_need_not_be_whole():
     assert make(dataset={'scale': 1.0}, given={'scale': 3 * 10**9}).scale == 3e9
     with pytest.raises(UsageError, match='^--hparams: scale=.* must be between -3.4e[+]38 and 3.4e[+]38$'):

@@ -132,6 +132,35 @@ def test_dropout_and_augmentation_layers_know_the_mode(session, layer, is_functi
     assert ('model/dense/kernel' if is_functional else 'model/sequential/dense/kernel') in variables(session)  # In each mode.
 
 
+@pytest.mark.parametrize(
+    ('args', 'kwargs', 'modes'),
+    [
+        ((), {}, ['train']),
+        ((None,), {}, ['train']),
+        ((), {'training': None}, ['train']),
+        ((False,), {}, []),
+        ((), {'training': False}, []),
+        ((True,), {}, ['train', 'eval']),
+        ((), {'training': True}, ['train', 'eval']),
+    ],
+)
+def test_an_augmentation_layer_is_active_as_its_call_says(args, kwargs, modes, session):
+    def make():
+        def network(x):
+            turned = RandomRotation(0.5)(tf.reshape(x, [-1, 1, 2, 1]), *args, **kwargs)
+            return output()(tf.reshape(turned, [-1, 2]))
+
+        return network
+
+    estimator = estimator_of(make)
+    tf.train.create_global_step()
+    for mode in ('train', 'eval'):
+        with tf.variable_scope(mode):
+            estimator.model_fn({'x': tf.ones([4, 2])}, {'y': tf.ones([4])}, mode, estimator.config)
+        is_random = any('andom' in op.type for op in session.graph.get_operations() if mode in op.name)
+        assert is_random == (mode in modes), mode
+
+
 class Assigning(tf.keras.layers.Layer):
     def build(self, shape):
         self.w = self.add_weight('w', [shape[-1], 1], initializer='ones')

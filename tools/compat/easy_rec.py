@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 from estimator_trainer.common.cluster.local import held_addresses
-from tools.compat.programs import RAN, argument_parser, checkout, last_line
+from tools.compat.programs import RAN, argument_parser, check_names, checkout, last_line
 
 COMMIT = 'bd230cb'
 CLUSTER = 'cluster'
@@ -41,6 +41,7 @@ _TIME_LIMIT = 600  # Seconds.
 
 def main() -> None:
     arguments = argument_parser(__doc__, 'programs', metavar='MODEL').parse_args()
+    check_names(arguments.names, {*MODELS, CLUSTER})
     folder = checkout(arguments.work.resolve(), arguments.source, 'alibaba/EasyRec', COMMIT)
     protos = [str(path.relative_to(folder)) for path in sorted(folder.glob('easy_rec/python/protos/*.proto'))]
     subprocess.run([sys.executable, '-m', 'grpc_tools.protoc', '-I.', '--python_out=.', *protos], cwd=folder, check=True)

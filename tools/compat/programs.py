@@ -48,11 +48,17 @@ def argument_parser(doc, folder, metavar):
 
 
 def chosen_rows(path, column, names):
-    """Yields the rows of a table, {column: value}; only those with these names, if any are given."""
+    """Returns the rows of a table, {column: value}; only those with these names, if any are given; exits if one is unknown."""
     with path.open(encoding='utf-8') as file:
-        for row in csv.DictReader(file, delimiter='\t'):
-            if not names or row[column] in names:
-                yield row
+        rows = [*csv.DictReader(file, delimiter='\t')]
+    check_names(names, {row[column] for row in rows})
+    return [row for row in rows if not names or row[column] in names]
+
+
+def check_names(names, known):
+    """Exits if a name is unknown."""
+    if unknown := [name for name in names if name not in known]:
+        sys.exit(f'{unknown[0]} is none of: {", ".join(sorted(known))}')
 
 
 def checkout(work, source, repository, commit):
