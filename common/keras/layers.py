@@ -113,7 +113,8 @@ class _Collector:
         if not hasattr(layer, '_originally_built_as_v1') or any(weight.graph is not outermost for weight in _weights(layer)):
             _refuse_foreign(original, layer)
         if isinstance(layer, _RANDOM_LAYERS) and all(given is None for given in (*args[1:], kwargs.get('training'))):
-            args, kwargs = args[:1], {**kwargs, 'training': self._is_training}  # They do not know the learning phase of a graph.
+            # They do not know the learning phase of a graph.
+            args, kwargs = args[:1], {**kwargs, 'training': self._is_training}
         self._add(layer)
         num_ops, known = len(graph.get_operations()), {id(item) for item in _losses_and_updates(layer)}
         # If a layer is called twice, the second call updates the moving averages updated by the first.

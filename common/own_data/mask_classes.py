@@ -141,8 +141,8 @@ def warn_of_ignored(where: str, numbers: Collection[int], values: Sequence[int])
 @functools.cache
 def _warn_of_ignored(directory):
     tf.logging.warning(
-        '%s: has masks of the numbers 0 and %d alone, but the model was trained with 0 and 1: %d is taken for pixels to ignore, '
-        'not for class 1.',
+        '%s: has masks of the numbers 0 and %d alone, but the model was trained with 0 and 1: %d is taken for pixels to '
+        'ignore, not for class 1.',
         *(directory, *[IGNORED] * 2),
     )
 

@@ -81,16 +81,16 @@ def test_arguments_of_old_of_canned_estimators_have_no_effect_are_refused_or_eng
 
 
 def test_arguments_of_canned_estimators_by_position_are_in_the_order_of_old(tmp_path):
-    columns, optimizer = [tf.feature_column.numeric_column('x')], tf.train.GradientDescentOptimizer(0.1)
+    columns, path = [tf.feature_column.numeric_column('x')], str(tmp_path)
     for make, values, outputs in (
-        (learn.DNNClassifier, ([2], columns, str(tmp_path), 3, None, optimizer, tf.tanh, None, 1.0, False), 3),
-        (learn.DNNRegressor, ([2], columns, str(tmp_path), None, optimizer, tf.tanh, None, 1.0, False, None, None, 4), 4),
-        (learn.LinearClassifier, (columns, str(tmp_path), 3, None, optimizer, 1.0, False, False, None, None, ['a', 'b', 'c']), 3),
-        (learn.LinearRegressor, (columns, str(tmp_path), None, optimizer, 1.0, False, 4), 4),
-        (learn.DNNLinearCombinedClassifier, (str(tmp_path), 3, None, columns, optimizer, False, columns, 'SGD', [2], tf.tanh), 3),
+        (learn.DNNClassifier, ([2], columns, path, 3, None, 'SGD', tf.tanh, None, 1.0, False), 3),
+        (learn.DNNRegressor, ([2], columns, path, None, 'SGD', tf.tanh, None, 1.0, False, None, None, 4), 4),
+        (learn.LinearClassifier, (columns, path, 3, None, 'SGD', 1.0, False, False, None, None, ['a', 'b', 'c']), 3),
+        (learn.LinearRegressor, (columns, path, None, 'SGD', 1.0, False, 4), 4),
+        (learn.DNNLinearCombinedClassifier, (path, 3, None, columns, 'SGD', False, columns, 'SGD', [2], tf.tanh), 3),
         (
             learn.DNNLinearCombinedRegressor,
-            (str(tmp_path), None, columns, optimizer, False, columns, 'SGD', [2], tf.tanh, None, 1.0, False, 4),
+            (path, None, columns, 'SGD', False, columns, 'SGD', [2], tf.tanh, None, 1.0, False, 4),
             4,
         ),
     ):

@@ -248,7 +248,10 @@ def _get_optimizer(former, *args, **options):
     return clip_gradients_by_norm(former(*args, **options), norm) if norm else former(*args, **options)
 
 
-_GONE = {'enable_centered_bias', 'embedding_lr_multipliers', '_joint_weight', '_joint_weights', '_joint_linear_weights'}  # Unless they are off.
+_GONE = {  # Unless they are off.
+    *('enable_centered_bias', 'embedding_lr_multipliers'),
+    *('_joint_weight', '_joint_weights', '_joint_linear_weights'),
+}
 _WITHOUT_EFFECT = {'fix_global_step_increment_bug', 'input_layer_min_slice_size'}
 
 
@@ -362,8 +365,8 @@ _LINEAR = (
 )
 _COMBINED = (
     'model_dir n_classes weight_column_name linear_feature_columns linear_optimizer _joint_linear_weights dnn_feature_columns '
-    'dnn_optimizer dnn_hidden_units dnn_activation_fn dnn_dropout gradient_clip_norm enable_centered_bias label_dimension config '
-    'feature_engineering_fn embedding_lr_multipliers input_layer_min_slice_size label_keys fix_global_step_increment_bug'
+    'dnn_optimizer dnn_hidden_units dnn_activation_fn dnn_dropout gradient_clip_norm enable_centered_bias label_dimension '
+    'config feature_engineering_fn embedding_lr_multipliers input_layer_min_slice_size label_keys fix_global_step_increment_bug'
 )
 
 for _kind, _names, *_defaults in (('DNN', _DNN), ('Linear', _LINEAR, _Linear), ('DNNLinearCombined', _COMBINED, _Combined)):
