@@ -2,7 +2,7 @@
 
     python -m tools.soak.damaged_checkpoints
 
-tries every checkpoint file of an output_dir, times {deleted, emptied, cut, flipped}.
+tries every checkpoint file of an output_dir, times {deleted, emptied, cut, flipped}; exit code 1 if one does not resume.
 """
 
 import json
@@ -83,6 +83,7 @@ def main():
         cases = [(name, damage) for name in FILES for damage in DAMAGES]
         failed = [case for case in cases if not goes_on(whole, expected, *case)]
     print(json.dumps({'files': len(cases), 'resumed': len(cases) - len(failed), 'failed': failed}))
+    sys.exit(int(bool(failed)))
 
 
 if __name__ == '__main__':

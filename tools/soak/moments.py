@@ -207,6 +207,7 @@ def main():
                 if found != expected:
                     failed.append([moment, kind])
     print(json.dumps({'same': same, 'failed': failed}))
+    sys.exit(int(bool(failed)))
 
 
 if __name__ == '__main__':
