@@ -267,9 +267,8 @@ def _check_trained(folders, data_dir, params):
         names = mask_classes.read_names(folders.root)
         for pixels in mask_classes.survey(_directory(data_dir, folders), [*folders.splits]).values():
             for number, (_, mask) in pixels.items():
-                path = os.path.join(folders.root, mask)
-                mask_classes.check_known(path, [number], metadata['mask_values'])
-                mask_classes.warn_of_ignored(path, pixels, metadata['mask_values'])
+                mask_classes.check_known(os.path.join(folders.root, mask), [number], metadata['mask_values'])
+            mask_classes.warn_of_ignored(folders.root, pixels, metadata['mask_values'])
     trained = metadata.get('class_names', names)
     if list(trained) != list(names):
         raise UsageError(
@@ -389,5 +388,5 @@ def _read_with_mask(path, values):
     record = masks.to_record(pixels)
     numbers = record['mask_pixels'].nonzero()[0].tolist()
     mask_classes.check_known(mask, numbers, values)
-    mask_classes.warn_of_ignored(mask, numbers, values)
+    mask_classes.warn_of_ignored(os.path.dirname(mask), numbers, values)
     return {**picture, **record}

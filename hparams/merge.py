@@ -87,11 +87,10 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
 
 
 def _with_floats(value, default):
-    """Returns a value with its integers as floats where the default has these."""
+    """Returns a value with its numbers as floats where the default has these."""
     if isinstance(default, (list, tuple)):
         return [_with_floats(item, default[0]) for item in value] if default and isinstance(value, (list, tuple)) else value
-    is_number = isinstance(default, float) and type(value) is int and _has_type(value, default)
-    return float(value) if is_number else value
+    return float(value) if isinstance(default, float) and _has_type(value, default) else value
 
 
 def as_text(value):

@@ -132,17 +132,17 @@ def check_known(path: str, numbers: Sequence[int], values: Sequence[int]) -> Non
         )
 
 
-def warn_of_ignored(where: str, numbers: Collection[int], values: Sequence[int]) -> None:
+def warn_of_ignored(directory: str, numbers: Collection[int], values: Sequence[int]) -> None:
     """Warns, once for a directory, if a mask, or those of a split, have 0 and 255 alone, which is no class of the model."""
     if {*numbers} == {0, IGNORED} and [*values] == [0, 1]:
-        _warn_of_ignored(os.path.dirname(where))
+        _warn_of_ignored(directory)
 
 
 @functools.cache
 def _warn_of_ignored(directory):
     tf.logging.warning(
-        '%s: has masks of the numbers 0 and %d alone, but the model was trained with 0 and 1: %d is taken for pixels to '
-        'ignore, not for class 1.',
+        '%s: in masks that have the numbers 0 and %d alone, %d is taken for pixels to ignore, not for class 1, as the model '
+        'was trained with 0 and 1.',
         *(directory, *[IGNORED] * 2),
     )
 

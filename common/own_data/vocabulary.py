@@ -14,7 +14,7 @@ from estimator_trainer.common.errors import listed
 from estimator_trainer.common.own_data.values import WHOLE, display, key, spellings
 
 _NOT_IN_A_FILE = re.compile(r'[\t\r\n]')  # TensorFlow drops each carriage return of a line.
-_MAX_CHARACTERS = 1 << 26  # Of the values that are counted: long texts would fill the memory.
+_MAX_CHARACTERS = 1 << 26  # Of the values of a column that are counted: long texts would fill the memory.
 _MAX_FILES = 100  # Of columns; tables for a thousand take seconds to build.
 
 
@@ -22,14 +22,14 @@ class ValueCounts:
     """Counts the distinct values of a stream in bounded memory: drops the rarest if there are too many, or too long ones.
 
     Attributes:
-      are_distinct: whether no value has occurred twice, among the first max_distinct.
+      are_distinct: whether no value has occurred twice, among those before the first were dropped.
       total: number of values.
     """
 
     def __init__(self, max_distinct: int):
         self._max_distinct = max_distinct
         self._counts: collections.Counter[str] = collections.Counter()
-        self._characters = 0  # At most so many are counted.
+        self._characters = 0  # Of the values that are counted.
         self.is_exact = True
         self.are_distinct = True
         self.total = 0
@@ -42,14 +42,12 @@ class ValueCounts:
 
     def add(self, counts: Mapping[str, int]) -> None:
         """Adds {value: how often it occurs}."""
+        self._characters += sum(map(len, counts.keys() - self._counts.keys()))
         added = map(operator.add, counts.values(), map(self._counts.get, counts, itertools.repeat(0)))
         dict.update(self._counts, zip(counts, added))  # Three times as fast as Counter.update.
         self.total += sum(counts.values())
         if self.is_exact and len(self._counts) < self.total:
             self.are_distinct = False
-        self._characters += sum(map(len, counts))
-        if self._characters > _MAX_CHARACTERS:  # Perhaps, as values have occurred before.
-            self._characters = sum(map(len, self._counts))
         limit = 1
         while len(self._counts) > self._max_distinct or self._characters > _MAX_CHARACTERS:
             self.is_exact = False

@@ -26,12 +26,12 @@ def test_a_task_that_creates_its_session_after_a_loss_also_ends(train):
 def silent(train):
     """Runs in which a worker stops, a step does not end, and a parameter server stops; they wait at the same time."""
     endless = ('--train_steps=100000', '--save_summary_steps=10')
-    server = train(2, '--cluster_timeout=20', *endless, servers=1, environ={'TINY_SECONDS': '0.03'})
+    server = train(2, '--cluster_timeout=60', *endless, servers=1, environ={'TINY_SECONDS': '0.03'})
     server.wait_for('worker0', 'Running local_init_op')
     server.wait_for_step('chief0', 3)
     server.send('ps0', signal.SIGSTOP)
-    slow = train(2, '--cluster_timeout=20', environs={'worker0': {'TINY_SECONDS': '100'}})
-    flags = ['--cluster_timeout=20', '--save_checkpoints_steps=10', f'--hparams={HPARAMS},normalizes=true', '--schedule=train']
+    slow = train(2, '--cluster_timeout=60', environs={'worker0': {'TINY_SECONDS': '100'}})
+    flags = ['--cluster_timeout=60', '--save_checkpoints_steps=10', f'--hparams={HPARAMS},normalizes=true', '--schedule=train']
     flags += ['--precision=bfloat16'] if HAS_BFLOAT16 else []
     worker = train(2, *flags, '--train_steps=5000', environ={'TINY_SECONDS': '0.02'})
     worker.wait_for_step('chief0', 40)
@@ -53,7 +53,7 @@ def test_a_task_that_hangs_ends_the_others_after_the_timeout_and_is_named(silent
 def test_a_step_that_does_not_end_ends_all_after_the_timeout(silent):
     run = silent['slow']
     assert run.wait() == [1, 1]
-    slow = f'another task has not answered for 20 seconds: {RESTART}; if a task is that slow, for example in an evaluation, '
+    slow = f'another task has not answered for 60 seconds: {RESTART}; if a task is that slow, for example in an evaluation, '
     assert any(f'{slow}raise --cluster_timeout' in run.error(task) for task in run.processes)
     assert not any('Traceback' in run.log(task) for task in run.processes)
 

@@ -28,7 +28,7 @@ def test_tasks_that_lose_each_other_restart_by_themselves_and_end_with_the_same_
     expected = train(2, '--schedule=train')
     flags = (f'--data_dir={tiny_dir}', *FLAGS, '--schedule=train', '--save_checkpoints_steps=5', '--overwrite')
     with Network(f'test-{os.getpid()}', HOSTS) as network:
-        run = Run(tmp_path, CLUSTER, *flags, environ={'TINY_SECONDS': '0.2', 'PYTHONPATH': ROOT}, popen=network.popen_task)
+        run = Run(tmp_path, CLUSTER, *flags, environ={'TINY_SECONDS': '0.5', 'PYTHONPATH': ROOT}, popen=network.popen_task)
         try:
             run.wait_for_step('chief0', 11)
             network.cut_off('worker0')

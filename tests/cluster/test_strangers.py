@@ -97,7 +97,7 @@ def test_tasks_train_through_wireguard_and_a_stranger_cannot_connect(network, ti
         run(network, host, 'wg-quick', 'up', str(path))
     cluster = {'chief': ['10.80.0.1:2222'], 'worker': ['10.80.0.2:2222']}
     flags = (f'--data_dir={tiny_dir}', *FLAGS, '--schedule=train')
-    environ = {'TINY_SECONDS': '0.2', 'PYTHONPATH': ROOT}
+    environ = {'TINY_SECONDS': '1', 'PYTHONPATH': ROOT}
     trained = Run(tmp_path, cluster, *flags, environ=environ, popen=network.popen_task)
     try:
         trained.wait_for_step('chief0', 3)
@@ -105,6 +105,7 @@ def test_tasks_train_through_wireguard_and_a_stranger_cannot_connect(network, ti
         assert connects(network, 'worker0', '10.80.0.1')
         for address in ('10.80.0.1', HOSTS['chief0'], HOSTS['worker0']):
             assert not connects(network, 'stranger', address)
+        assert trained.processes['chief0'].poll() is None  # It has listened.
         assert trained.wait() == [0, 0]
     finally:
         trained.kill()

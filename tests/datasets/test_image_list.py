@@ -142,11 +142,11 @@ def test_labels_of_digits_are_learned_and_go_from_predictions_to_report_and_expo
     write(str(tmp_path / 'digits'), 600)
     schema = make_schema(tmp_path, columns={'digit': 'ignore', 'ink': 'ignore'})
     hparams = (
-        f'table_file={tmp_path}/digits,target=[even,large,loop],{schema},image_size=28,num_channels=1,filters=[16,32,64],'
-        'dense_units=64,augment_shift=0,num_epochs=6,min_steps=0,eval_batch_size=100'
+        f'table_file={tmp_path}/digits,target=[even,large,loop],{schema},image_size=28,num_channels=1,filters=[8,16],'
+        'dense_units=32,augment_shift=0,num_epochs=6,min_steps=0,eval_batch_size=100'
     )
     flags = ('--model=alexnet', '--dataset=image_list', f'--data_dir={tmp_path}/data')
-    code, result, _ = run(*flags, f'--hparams={hparams}', '--best_metric=f1_macro:max', '--num_towers=2')
+    code, result, _ = run(*flags, f'--hparams={hparams}', '--best_metric=f1_macro:max')
     metrics = result['eval']
     assert code == 0 and metrics['f1_macro'] > 0.8 and metrics['exact_match'] <= metrics['accuracy']
     assert run(*flags, '--schedule=predict')[0] == 0

@@ -199,14 +199,14 @@ def test_that_a_model_of_0_and_1_ignores_masks_of_0_and_255_is_said_once_for_a_d
         add(tmp_path / 'p', f'p{i}', np.uint8(numbers(i) == 1))
         add(tmp_path / 'q', f'p{i}', np.uint8(255 * (numbers(i) == 1)))
     found = prepare(tmp_path / 'p', 'eval_share=0.5')
-    warning = 'has masks of the numbers 0 and 255 alone, but the model was trained with 0 and 1: 255 is taken for pixels to'
+    warning = 'in masks that have the numbers 0 and 255 alone, 255 is taken for pixels to ignore, not for class 1, as the model'
     assert warning not in caplog.text
     for i in range(2):
         assert len([*image_folder.read_labeled(str(tmp_path / f'q/images/p{i}.png'), found.params)]) == 1
     assert caplog.text.count(f'{tmp_path}/q/masks: {warning}') == 1
     shutil.copytree(tmp_path / 'q', tmp_path / 'p', dirs_exist_ok=True)
     found.prepared_with(found.metadata).read('eval')
-    assert caplog.text.count(f'{tmp_path}/p/masks: {warning}') == 1
+    assert caplog.text.count(f'{tmp_path}/p: {warning}') == 1
 
 
 def test_a_given_number_of_classes_stays_that_of_the_model(tmp_path):

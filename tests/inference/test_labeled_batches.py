@@ -68,7 +68,9 @@ def test_labels_are_those_of_the_same_examples_in_an_order_that_changes(estimato
     ],
 )
 def test_which_label_is_the_label(estimator, labels, expected):
-    for one in predict(estimator, lambda: in_any_order(X, labels)):
+    found = predict(estimator, lambda: in_any_order(X, labels))
+    assert len(found) == 50
+    for one in found:
         assert one.label == expected(one.values['y']) and one.inputs == {'input': one.values['y']}
 
 

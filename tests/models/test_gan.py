@@ -140,7 +140,6 @@ def test_a_run_resumes_exactly_and_evaluates_with_a_recognizer_that_may_come_lat
         '--model=gan',
         f'--hparams={SIZE},batch_size=16,learning_rate_schedule=constant',
         '--save_summary_steps=5',
-        '--num_towers=2',
         '--train_steps=12',
         '--save_checkpoints_steps=6',
         '--eval_every_steps=12',

@@ -145,3 +145,16 @@ def test_unet_gives_a_class_for_each_pixel_of_pictures_of_any_size():
             )
             assert found['class'].shape == shape[:3] and found['probabilities'].shape == [*shape[:3], 3]
             assert loss.shape == shape[:1]
+
+
+def test_classes_and_losses_of_unet_are_the_same_in_towers():
+    params = make_params(unet, 'filters=2,depth=2,num_classes=3,batch_norm=false')
+    labels = np.random.RandomState(1).randint(0, 3, [7, 9, 8]).astype(np.int32)
+    labels[0], labels[1, :4] = 255, 255  # To be ignored.
+
+    def outputs(image, label):
+        found, loss = unet.model({'image': image}, {'label': label}, ModeKeys.TRAIN, params)
+        return found['class'], loss
+
+    classes, loss = evaluate(outputs, 0.01 * IMAGES, labels)
+    assert classes.shape == (7, 9, 8) and loss[0] == 0 < loss[1:].min()

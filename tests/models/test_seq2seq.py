@@ -60,7 +60,7 @@ def test_the_beam_is_sorted_and_its_log_probabilities_are_minus_the_losses_and_t
 
 
 def test_an_example_does_not_depend_on_how_long_the_others_are_nor_loss_and_gradients_on_towers():
-    expected, found = (compute(SOURCES, TARGETS, devices=devices, gradients=True) for devices in ((), CPUS))
+    expected, found = (compute(SOURCES, TARGETS, devices=devices, gradients=True) for devices in ((), CPUS[:2]))
     alone = [compute([source], [target])[1][0] for source, target in zip(SOURCES[:3], TARGETS)]
     np.testing.assert_allclose(expected[1][:3], alone, rtol=1e-4)
     assert len(expected[2]) == 21 and all(np.abs(np.asarray(getattr(g, 'values', g))).max() > 0 for g in expected[2])

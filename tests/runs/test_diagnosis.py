@@ -69,8 +69,10 @@ def test_a_record_of_another_schema_is_named_with_its_number_and_key(tmp_path, m
 
 def test_a_bad_record_is_named_in_training_evaluation_and_prediction(run, tmp_path):
     def run_last(name, schedule, *flags):
-        flags = (*SMALL, f'--schedule={schedule}', '--train_steps=20', f'--data_dir={tmp_path}/{name}', *flags)
-        code, _, err = run(*flags, output_dir=tmp_path / name / 'output')
+        flags = ('--hparams=hidden_units=[4],batch_size=32', f'--data_dir={tmp_path}/{name}', *flags)
+        code, _, err = run(
+            '--model=mlp', f'--schedule={schedule}', '--train_steps=20', *flags, output_dir=tmp_path / name / 'output'
+        )
         assert code == 1
         return err.splitlines()[-1]
 

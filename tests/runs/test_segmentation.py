@@ -21,9 +21,7 @@ def test_masks_are_learned_and_go_from_predictions_to_report(run, tmp_path):
         'augment_shift=2,augment_color=0.1,class_weights=balanced,learning_rate=0.02'
     )
     flags = ('--model=unet', '--dataset=image_folder', f'--data_dir={tmp_path}/data')
-    code, result, _ = run(
-        *flags, f'--hparams={hparams}', '--best_metric=mean_iou:max', '--eval_every_steps=40', '--num_towers=2'
-    )
+    code, result, _ = run(*flags, f'--hparams={hparams}', '--best_metric=mean_iou:max', '--eval_every_steps=40')
     metrics = result['eval']
     assert code == 0 and metrics['mean_iou'] > 0.9 and {'iou_0', 'iou_1', 'iou_2', 'pixel_accuracy'} < {*metrics}
     assert run(*flags, '--schedule=predict', f'--visualize={tmp_path}/sheet.png')[1]['masks'].endswith('predictions_masks')

@@ -82,23 +82,44 @@ def test_arguments_of_old_of_canned_estimators_have_no_effect_are_refused_or_eng
 
 def test_arguments_of_canned_estimators_by_position_are_in_the_order_of_old(tmp_path):
     columns, path = [tf.feature_column.numeric_column('x')], str(tmp_path)
-    for make, values, outputs in (
-        (learn.DNNClassifier, ([2], columns, path, 3, None, 'SGD', tf.tanh, None, 1.0, False), 3),
-        (learn.DNNRegressor, ([2], columns, path, None, 'SGD', tf.tanh, None, 1.0, False, None, None, 4), 4),
-        (learn.LinearClassifier, (columns, path, 3, None, 'SGD', 1.0, False, False, None, None, ['a', 'b', 'c']), 3),
-        (learn.LinearRegressor, (columns, path, None, 'SGD', 1.0, False, 4), 4),
-        (learn.DNNLinearCombinedClassifier, (path, 3, None, columns, 'SGD', False, columns, 'SGD', [2], tf.tanh), 3),
+    for make, values, outputs, optimizers in (
+        (learn.DNNClassifier, ([2], columns, path, 3, 'w', 'SGD', tf.tanh, None, 1.0, False), 3, {'GradientDescent'}),
+        (
+            learn.DNNRegressor,
+            ([2], columns, path, 'w', 'SGD', tf.tanh, None, 1.0, False, None, None, 4),
+            4,
+            {'GradientDescent'},
+        ),
+        (learn.LinearClassifier, (columns, path, 3, 'w', 'Adam', 1.0, False, False, None, None, [*'abc']), 3, {'Adam'}),
+        (learn.LinearRegressor, (columns, path, 'w', 'Adam', 1.0, False, 4), 4, {'Adam'}),
+        (
+            learn.DNNLinearCombinedClassifier,
+            (path, 3, 'w', columns, 'Adam', False, columns, 'SGD', [2], tf.tanh),
+            3,
+            {'Adam', 'GradientDescent'},
+        ),
         (
             learn.DNNLinearCombinedRegressor,
-            (path, None, columns, 'SGD', False, columns, 'SGD', [2], tf.tanh, None, 1.0, False, 4),
+            (path, 'w', columns, 'Adam', False, columns, 'SGD', [2], tf.tanh, None, 1.0, False, 4),
             4,
+            {'Adam', 'GradientDescent'},
         ),
     ):
-        estimator = make(*values)
+        estimator, is_classifier = make(*values), 'Classifier' in make.__name__
         with tf.Graph().as_default() as graph:
-            features = {'x': tf.zeros([5, 1])}
+            tf.train.create_global_step()
+            features = {name: tf.ones([5, 1]) for name in 'xw'}
+            has_names = make is learn.LinearClassifier
+            labels = tf.constant([['a']] * 5) if has_names else tf.zeros([5, 1 if is_classifier else 4], tf.int64)
+            estimator._call_model_fn(features, labels, learn.ModeKeys.TRAIN, estimator.config)
+            applied = {
+                op.type.removeprefix('Resource').removeprefix('Apply') for op in graph.get_operations() if 'Apply' in op.type
+            }
+            assert applied == optimizers
+        with tf.Graph().as_default() as graph:
+            features = {'x': tf.ones([5, 1])}
             found = estimator._call_model_fn(features, None, learn.ModeKeys.INFER, estimator.config).predictions
-            assert found['probabilities' if 'Classifier' in make.__name__ else 'scores'].shape[1] == outputs
+            assert found['probabilities' if is_classifier else 'scores'].shape[1] == outputs
             assert any(op.type == 'Tanh' for op in graph.get_operations()) == ('DNN' in make.__name__)
     for values, options in (((columns,), {'feature_columns': columns}), ((None,) * 12, {})):
         with pytest.raises(TypeError, match='^LinearClassifier got too many values, or one by its position and its name$'):

@@ -169,9 +169,8 @@ def test_an_error_about_a_name_of_tensorflow_1_is_known(statement, is_named):
     assert runner._is_of_tensorflow_1(raised.value) == is_named
 
 
-@pytest.mark.parametrize('statement, is_named', [('tf.app.run()', True), ('tf.nothing', False)])
-def test_an_error_of_a_program_of_tensorflow_1_names_the_option(tmp_path, statement, is_named):
-    (tmp_path / 'script.py').write_text(f'import tensorflow as tf\n{statement}\n')
+def test_an_error_of_a_program_of_tensorflow_1_names_the_option(tmp_path):
+    (tmp_path / 'script.py').write_text('import tensorflow as tf\ntf.app.run()\n')
     code, _, err = run_fresh('-m', 'tf_estimator', tmp_path / 'script.py')
     hint = 'This program is of TensorFlow 1: run it with python -m tf_estimator --tf1'
-    assert code == 1 and (err.splitlines()[-1] == hint) == is_named and 'Error: ' in err
+    assert code == 1 and err.splitlines()[-1] == hint and 'Error: ' in err
