@@ -1,5 +1,6 @@
 """The length of a run: examples, steps, and steps between checkpoints and evaluations."""
 
+import fractions
 import math
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from estimator_trainer.common.options.values import MAX_STEPS
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.length_groups import WINDOW
 from estimator_trainer.common.pipeline.size import count_examples
+from estimator_trainer.common.training.recalibration import NUM_BATCHES
 from estimator_trainer.hparams.build import HParams
 
 _MANY = 30  # Checkpoints of a run.
@@ -84,8 +86,9 @@ def needed_examples(params: HParams) -> int | None:
     """Returns the number of examples that training may read, with the shuffle buffer; None if epochs determine it."""
     if not params.train_steps:
         return None
-    # Grouping by length reads entire windows.
-    return params.examples_at(params.train_steps + params.group_by_length * WINDOW) + params.shuffle_buffer
+    # Grouping by length reads entire windows, and averaged weights have statistics of batches that follow the last step.
+    more = params.group_by_length * WINDOW + (NUM_BATCHES if params.swa_start else 0)
+    return params.examples_at(params.train_steps + more) + params.shuffle_buffer
 
 
 def _train_steps(params, num_examples):
@@ -94,7 +97,8 @@ def _train_steps(params, num_examples):
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={params.dataset} is infinite, so epochs are undefined: set --train_steps')
     first, seen = params.batch_start
-    steps = first + (params.num_epochs * num_examples - seen) / params.batch_size
+    epochs = fractions.Fraction(str(params.num_epochs))  # Exact: 1.1 epochs of 100 examples are 110.
+    steps = first + (epochs * num_examples - seen) / params.batch_size
     if steps > MAX_STEPS:
         raise UsageError(f'num_epochs={params.num_epochs} makes more than {MAX_STEPS} steps: lower it, or set --train_steps')
     steps = math.ceil(steps)

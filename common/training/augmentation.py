@@ -26,6 +26,7 @@ _IMAGE_OPS: Mapping[str, Callable[[tf.Tensor, Any], tf.Tensor]] = {
     'augment_cutout': ops.random_cutout,
 }
 _OF_COLORS = ('augment_color',)  # The others move pixels, or blank them.
+_MOVING = ('augment_flip', 'augment_crop', 'augment_rotate', 'augment_shift')
 # The labels added by augmentation, and the hyper-parameters that enable them.
 _ADDED_LABELS = {'mixup_label': 'mixup_alpha', 'mixup_share': 'mixup_alpha', 'label_smoothing': 'label_smoothing'}
 
@@ -67,10 +68,7 @@ def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:
         return features, labels
     features, labels = type(features)(features), type(labels)(labels)
     with tf.name_scope('augmentation'):
-        if _is_mask(labels.get('label'), features.get('image')):
-            features['image'], labels['label'] = _change_both(features['image'], labels['label'], features, params)
-        else:
-            change_image(features, params)
+        labels = change_image(features, labels, params)
         if has_mixup:
             _check_image(features, params, 'mixup_alpha')
             if 'weight' in labels or class_weights.are_given(params):
@@ -85,18 +83,62 @@ def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:
     return features, labels
 
 
-def change_image(features: MutableMapping[str, tf.Tensor], params: HParams) -> None:
-    """Applies the augmentation that needs no labels to the feature `image`; raises UsageError if there is none."""
-    for name in _IMAGE_OPS:
-        if _is_on(params, name):
-            _check_image(features, params, name)
-            features['image'] = _IMAGE_OPS[name](features['image'], params[name])
+def change_image(features: MutableMapping[str, tf.Tensor], labels: Any, params: HParams) -> Any:
+    """Applies the augmentation that needs no classes to the feature `image`, and moves the pixels of a mask with it.
+
+    Args:
+      labels: a dict, of which `label` may be the mask, or a tensor, that may be.
+
+    Returns:
+      The labels.
+
+    Raises:
+      UsageError: there is no image.
+    """
+    names = [name for name in _IMAGE_OPS if _is_on(params, name)]
+    if not names:
+        return labels
+    is_dict = isinstance(labels, Mapping)
+    label, image = labels.get('label') if is_dict else labels, features.get('image')
+    if _is_mask(label, image):
+        features['image'], moved = _change_both(image, label, features, params)
+        return type(labels)({**labels, 'label': moved}) if is_dict else moved
+    for name in names:
+        _check_image(features, params, name)
+        features['image'] = _IMAGE_OPS[name](features['image'], params[name])
+    return labels
 
 
 def _is_mask(label, image):
     """Whether a label has a class for each pixel."""
     are_tensors = isinstance(label, tf.Tensor) and isinstance(image, tf.Tensor)
-    return are_tensors and label.dtype.is_integer and image.shape.rank == 4 and label.shape[1:] == image.shape[1:3]
+    if not are_tensors or not label.dtype.is_integer or image.shape.rank != 4 or label.shape.rank != 3:
+        return False
+    return label.shape[1:].is_compatible_with(image.shape[1:3])
+
+
+def warn_of_unchanged(features: Mapping[str, tf.Tensor], labels: Any, params: HParams) -> None:
+    """Warns of features and labels that may belong to the image, and stay as they are where augmentation changes it."""
+    image, moving = features.get('image'), [name for name in _MOVING if _is_on(params, name)]
+    others = {name: value for name, value in features.items() if name != 'image'}
+    if others and _is_on(params, 'mixup_alpha'):
+        tf.logging.warning(
+            '%s mixes images and labels, but not %s: they stay those of one example.',
+            *(_text(params, 'mixup_alpha'), ', '.join(others)),
+        )
+    if not moving or not isinstance(image, tf.Tensor) or image.shape.rank != 4:
+        return
+    labels = labels if isinstance(labels, Mapping) else {'label': labels}
+    others |= {name: value for name, value in labels.items() if name != 'label' or not _is_mask(value, image)}
+    if found := [name for name, value in others.items() if isinstance(value, tf.Tensor) and _has_size(value, image.shape[1:3])]:
+        tf.logging.warning(
+            '%s moves the pixels of image, but not those of %s, of the same height and width: omit it if they belong together.',
+            *(_text(params, moving[0]), ', '.join(found)),
+        )
+
+
+def _has_size(value, size):
+    return value.shape.rank in (3, 4) and size.is_fully_defined() and value.shape[1:3].as_list() == size.as_list()
 
 
 def _change_both(image, mask, features, params):

@@ -65,7 +65,8 @@ class EstimatorFn:
             has_weight = 'weight' in ((features if is_done else labels) or {})
             features, labels = (dict(features), labels) if is_done else self.program_batch(features, labels, is_training)
             if is_training:
-                augmentation.change_image(features, self.params)
+                augmentation.warn_of_unchanged(features, labels, self.params)
+                labels = augmentation.change_image(features, labels, self.params)
         if is_training:
             return self._train_spec(features, labels, has_weight, config)
         spec = self._call(features, labels, mode, config)

@@ -186,7 +186,8 @@ def _update(parts, step, params, weight_decay):
     if not params.ema_decay:
         return applied
     with tf.control_dependencies([applied]):
-        return moving_average.update(step, params)
+        count = params.gradient_accumulation_steps  # The averages move with each update of the weights.
+        return moving_average.update(step // count if count > 1 else step, params)
 
 
 def _apply_in_turn(part, gradients, step, params, weight_decay):

@@ -92,6 +92,9 @@ class ModelFn:
         labels = Labels(named(labels, 'label'))
         if self.devices:
             dataset_contract.check_divisible(features, labels, params)
+        if mode == ModeKeys.TRAIN:
+            augmentation.warn_of_unchanged(features, labels, params)
+            _warn_of_rest(self.training.total_steps, params)
         vectors = self.training.vectors if mode == ModeKeys.TRAIN else None
         precision = self.training.options.precision
         with starting_from(vectors, self.training.given), filter_gradients.faster(precision), training_in(precision):
@@ -161,6 +164,16 @@ class ModelFn:
 
         num_batches = min(epoch_steps or NUM_BATCHES, NUM_BATCHES)
         return Recalibration(build, params.swa_start, num_batches, seed)
+
+
+def _warn_of_rest(total_steps, params):
+    """Warns of steps at the end whose gradients are accumulated in vain."""
+    count = params.gradient_accumulation_steps
+    if total_steps > 1 and (rest := total_steps % count):
+        tf.logging.warning(
+            'gradient_accumulation_steps=%d: of %d steps, the last %d change no weights: their gradients wait for %d more.',
+            *(count, total_steps, rest, count - rest),
+        )
 
 
 def build_networks(

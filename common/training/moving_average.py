@@ -9,14 +9,14 @@ from estimator_trainer.common.training import stochastic_average
 from estimator_trainer.hparams.build import HParams
 
 
-def update(step: tf.Variable, params: HParams) -> tf.Operation:
+def update(step: tf.Variable | tf.Tensor, params: HParams) -> tf.Operation:
     """Returns the op that updates the moving averages of the trainable variables.
 
     average = decay * average + (1 - decay) * value, where decay = min(ema_decay, (1 + step) / (10 + step)), so that the
     averages soon forget the initial weights.
 
     Args:
-      step: int64 scalar, the global step.
+      step: int64 scalar, the number of updates of the variables so far.
     """
     return tf.train.ExponentialMovingAverage(params.ema_decay, step).apply(tf.trainable_variables())
 

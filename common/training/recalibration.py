@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.graphs import ancestors
 from estimator_trainer.common.training.stochastic_average import slot_name, statistics
 
 NUM_BATCHES = 100  # At most, if an epoch has more.
@@ -66,8 +67,9 @@ class Recalibration:
             self._start_batches = self._build()
             self._variables = {variable.op.name: variable for variable in tf.global_variables()}
             self._changes = [(v, change) for v in statistics() for change in _changes(v)]
+            reads = [_read(variable, change) for variable, change in self._changes]
             self._init = [tf.global_variables_initializer(), tf.local_variables_initializer(), tf.tables_initializer()]
-            self._fetched = [(change, tf.gradients(change, variable)[0]) for variable, change in self._changes]
+            self._fetched = [(read, change, tf.gradients(change, read)[0]) for read, (_, change) in zip(reads, self._changes)]
             self._graph.finalize()
 
     def _compute(self, values, step):
@@ -84,9 +86,8 @@ class Recalibration:
             session.run(self._start_batches)
             for i in range(self._num_batches):
                 self._step.load(step + i, session)
-                for (variable, _), (change, rate) in zip(self._changes, session.run(self._fetched)):
-                    name = variable.op.name
-                    sums.setdefault(name, []).append(values[name] - change / rate)
+                for (variable, _), (value, change, rate) in zip(self._changes, session.run(self._fetched)):
+                    sums.setdefault(variable.op.name, []).append(value - change / rate)
         return {name: np.mean(found, 0, np.float64).astype(values[name].dtype) for name, found in sums.items()}
 
 
@@ -100,8 +101,19 @@ def _check_updates():
 
 
 def _changes(variable):
-    """Returns what training subtracts from a variable, a tensor for each place that does."""
-    return [op.inputs[1] for op in _ops_on(variable, _UPDATES)]
+    """Returns what training subtracts from a variable, a tensor for each place that does.
+
+    That of a Keras model's symbolic call, whose input is a placeholder, is not run.
+    """
+    found = [op.inputs[1] for op in _ops_on(variable, _UPDATES)]
+    return [change for change in found if not any(op.type == 'Placeholder' for op in ancestors([change]))]
+
+
+def _read(variable, change):
+    """Returns the value that a change is computed from: that of a layer's second call has been changed by the first."""
+    needed = ancestors([change])
+    reads = [op.outputs[0] for op in _ops_on(variable, ('ReadVariableOp', 'Identity')) if op in needed]
+    return next((read for read in reads if tf.gradients(change, read)[0] is not None), variable)
 
 
 def _ops_on(variable, types):

@@ -77,6 +77,63 @@ def test_a_mask_moves_with_its_image_and_pixels_from_outside_are_ignored(change)
     assert (masks != MASKS).any() and (change == 'flip=true') == (masks != 255).all()
 
 
+@pytest.mark.parametrize('image_size, mask_size', [((6, 6), (None, None)), ((None, None), (6, 6)), ((None, 6), (6, 6))])
+def test_a_mask_moves_with_its_image_where_the_size_of_one_is_unknown(session, image_size, mask_size):
+    image, mask = tf.placeholder(tf.float32, [8, *image_size, 3]), tf.placeholder(tf.int32, [8, *mask_size])
+    params = build.make_hparams('m', {}, 'd', {}, text='augment_flip=true')
+    features, labels = augmentation.augment(model_fn.Features(image=image), model_fn.Labels(label=mask), params)
+    session.run(tf.assign(tf.train.get_or_create_global_step(), 5))
+    pixels = np.repeat(MASKS[..., None], 3, 3)
+    found, moved = session.run((features['image'], labels['label']), {image: pixels, mask: MASKS})
+    np.testing.assert_array_equal(found[..., 0], moved)
+    assert (moved != MASKS).any()
+
+
+def test_the_mask_of_a_program_moves_whether_it_is_the_label_or_one_of_several(session):
+    params = build.make_hparams('m', {}, 'd', {}, text='augment_flip=true')
+    pixels = tf.constant(np.repeat(MASKS[..., None], 3, 3), tf.float32)
+    found = []
+    for labels in (tf.constant(MASKS), {'label': tf.constant(MASKS), 'other': tf.constant(LABELS)}, tf.constant(LABELS), None):
+        features = {'image': pixels}
+        found.append((features, augmentation.change_image(features, labels, params)))
+    assert found[3][1] is None
+    session.run(tf.assign(tf.train.get_or_create_global_step(), 5))
+    alone, of_several, classes = session.run([*found[:3]])
+    np.testing.assert_array_equal(alone[0]['image'][..., 0], alone[1])
+    np.testing.assert_array_equal(of_several[0]['image'][..., 0], of_several[1]['label'])
+    assert (alone[1] != MASKS).any() and [*of_several[1]['other']] == [*classes[1]] == [*LABELS]
+
+
+@pytest.mark.parametrize(
+    'text, others, warning',
+    [
+        ('augment_flip=true', {'depth': [8, 6, 6]}, 'augment_flip=true moves the pixels of image, but not those of depth, of'),
+        (
+            'augment_shift=1',
+            {'label': [8, 6, 6, 1]},
+            'augment_shift=1 moves the pixels of image, but not those of label, of the',
+        ),
+        ('augment_color=0.5', {'depth': [8, 6, 6]}, ''),
+        ('augment_flip=true', {'depth': [8, 6, 5]}, ''),
+        ('augment_flip=true', {}, ''),
+        (
+            'mixup_alpha=0.5',
+            {'numeric': [8, 2]},
+            'mixup_alpha=0.5 mixes images and labels, but not numeric: they stay those of',
+        ),
+        ('mixup_alpha=0.5', {}, ''),
+    ],
+)
+def test_what_does_not_change_with_the_image_is_said(text, others, warning, caplog):
+    params = build.make_hparams('m', {}, 'd', {}, text=text)
+    with tf.Graph().as_default():
+        values = {name: tf.zeros(shape, tf.int32 if name == 'label' else tf.float32) for name, shape in others.items()}
+        labels = {'label': tf.constant(LABELS), **{name: value for name, value in values.items() if name == 'label'}}
+        features = {'image': tf.constant(IMAGES), **{name: value for name, value in values.items() if name != 'label'}}
+        augmentation.warn_of_unchanged(features, labels, params)
+    assert [message.startswith(warning) for message in caplog.messages] == [True] * bool(warning)
+
+
 def test_a_mask_takes_the_nearest_pixel_where_its_image_is_interpolated():
     for change in ('crop=0.5', 'rotate=45', 'crop=0.5,augment_rotate=45'):
         images, masks = with_masks(f'augment_{change}')

@@ -49,7 +49,8 @@ def by_hand(steps, turns=False, clip=np.inf, decay=0.0, penalty=0.0, factors=(1,
         is_due = np.array([is_first, not is_first]) if turns else np.ones(2)
         change = mean / np.maximum(1, np.abs(mean) / clip) + decay * w
         w = w - 0.1 * np.array(factors) * change * is_due
-        average_decay = min(average, (1 + step) / (10 + step))
+        update = step // count
+        average_decay = min(average, (1 + update) / (10 + update))
         averages = average_decay * averages + (1 - average_decay) * w
     return w, averages
 
@@ -61,7 +62,7 @@ def by_hand(steps, turns=False, clip=np.inf, decay=0.0, penalty=0.0, factors=(1,
         ('', {}),
         (',gradient_clip_norm=1.5,weight_decay=0.3,ema_decay=0.25', {'clip': 1.5, 'decay': 0.3, 'average': 0.25}),
         (',decay=0.5,learning_rate_factors=[b:0.5]', {'penalty': 0.5, 'factors': (1, 0.5)}),
-        (',gradient_accumulation_steps=3,ema_decay=0.25', {'count': 3, 'average': 0.25}),
+        (',gradient_accumulation_steps=3,ema_decay=0.9', {'count': 3, 'average': 0.9}),
     ],
 )
 def test_each_loss_changes_its_variables_together_or_in_turn(text, settings, turns):

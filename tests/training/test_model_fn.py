@@ -298,3 +298,10 @@ def test_a_training_with_parts_resumes_exactly_in_loops_and_another_starts_from_
     assert code == 1 and re.search(
         r'model.ckpt-2: has no variable hidden/\S+: use the --freeze with which', log.splitlines()[-1]
     )
+
+
+@pytest.mark.parametrize(('total', 'count', 'rest'), [(20, 32, 20), (20, 8, 4), (24, 8, 0), (20, 1, 0), (1, 8, 0)])
+def test_steps_at_the_end_whose_gradients_are_accumulated_in_vain_are_said(total, count, rest, caplog):
+    model_fn._warn_of_rest(total, build.make_hparams('m', {}, 'd', {}, text=f'gradient_accumulation_steps={count}'))
+    text = f'gradient_accumulation_steps={count}: of {total} steps, the last {rest} change no weights: their gradients wait for'
+    assert [message.startswith(text) for message in caplog.messages] == [True] * bool(rest)

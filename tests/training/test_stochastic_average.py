@@ -5,6 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.keras.layers import collect_keras_layers
 from estimator_trainer.common.training import model_fn
 from estimator_trainer.common.training.recalibration import Recalibration
 from estimator_trainer.common.training.stochastic_average import check_steps, with_averages
@@ -84,6 +85,36 @@ def test_statistics_are_means_over_the_batches_that_follow_the_step_with_average
             np.testing.assert_allclose(mean, np.mean([x.mean(0) for x in used], 0), rtol=1e-4)
             np.testing.assert_allclose(variance, np.mean([x.var(0, ddof=1) for x in used], 0), rtol=1e-4)
         assert session.run(names['norm/moving_mean']).tolist() == [0, 0] and session.run(names['scale']).tolist() == [1, 1]
+
+
+def test_statistics_of_a_functional_keras_model_and_of_a_layer_that_is_called_twice_are_means():
+    batches = [np.random.RandomState(i).normal(i, 1 + i, [8, 2]).astype(np.float32) for i in range(3)]
+
+    def network(x):
+        norm = tf.keras.layers.BatchNormalization(momentum=0.5, name='norm')
+        inputs = tf.keras.Input([2])
+        model = tf.keras.Model(inputs, norm(inputs))
+        return model(x, training=True) + model(x + 10, training=True)
+
+    def build():
+        first = tf.train.get_or_create_global_step()
+        data = tf.data.Dataset.from_tensor_slices(np.stack(batches)).skip(tf.cast(first, tf.int64))
+        iterator = tf.data.make_initializable_iterator(data)
+        with collect_keras_layers(is_training=True):
+            network(iterator.get_next())
+        return iterator.initializer
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        step = tf.train.create_global_step()
+        with collect_keras_layers(is_training=True):
+            network(tf.constant(batches[0]))
+        with_averages(tf.no_op(), step, 1, build_params('swa_start=1'))
+        recalibrate = Recalibration(build, 1, 2, seed=1)
+        session.run(tf.global_variables_initializer())
+        recalibrate(session, 1)
+        names = {variable.op.name.rpartition('norm/')[2]: variable for variable in tf.global_variables()}
+        mean = session.run(names[f'moving_mean/{SWA}'])
+        np.testing.assert_allclose(mean, np.mean([x.mean(0) + more for x in batches[1:] for more in (0, 10)], 0), rtol=1e-4)
 
 
 @pytest.fixture
