@@ -61,6 +61,33 @@ def test_a_best_exporter_without_notes_of_its_exports_reads_event_files_of_compl
     assert [bool(path) for path in run(tmp_path, best_exporter(event_file_pattern=pattern), 4, 1)] == [False, True]
 
 
+def test_a_program_that_is_killed_just_after_an_export_compares_with_that_one(tmp_path, monkeypatch):
+    exporter = best_exporter(event_file_pattern=None)
+    assert all(run(tmp_path, exporter, 5))
+
+    def killed(unused_path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(exporter, '_garbage_collect_exports', killed)
+    with pytest.raises(KeyboardInterrupt):
+        list(run(tmp_path, exporter, 1))
+    again = run(tmp_path, best_exporter(event_file_pattern=None), 3, 0.5)
+    assert [bool(path) for path in again] == [False, True]
+
+
+@pytest.mark.parametrize('content', ['', '{"loss": ', None])
+def test_of_exports_the_newest_is_compared_with_or_what_event_files_have(tmp_path, content):
+    exports = [*run(tmp_path, best_exporter(exports_to_keep=5), 5, 1)]
+    path = os.path.join(exports[1].decode(), 'assets.extra', 'eval_result.json')
+    if content is None:
+        os.remove(path)
+    else:
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(content)
+    again = run(tmp_path, best_exporter(event_file_pattern='eval_dev/*.tfevents.*'), 3)
+    assert [bool(path) for path in again] == [False]
+
+
 def test_a_result_has_the_metrics_that_are_numbers(tmp_path):
     arrays = {'texts': np.array([b'a', b'b'], object), 'words': np.array(['a']), 'complex': np.complex64([1j])}
     numbers = {

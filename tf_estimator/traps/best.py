@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 import contextlib
 import os
+import tempfile
 from typing import Any
 
 from tf_estimator import json_files
@@ -12,7 +13,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import exporter
 
-_RESULT = 'assets.extra/eval_result.json'  # Of each export: SavedModels have this folder for files of programs.
+_RESULT = 'eval_result.json'  # Of each export, in assets.extra, which SavedModels have for files of programs.
 
 
 def write_result(path: str, result: Mapping[str, Any]) -> None:
@@ -28,28 +29,30 @@ def _export(export, self, estimator, export_path, checkpoint_path, eval_result, 
         self._model_dir = estimator.model_dir
         self._best_eval_result = _find_best(self, export_path, eval_result)
         self._has_exported = self._best_eval_result is not None
-    best = self._best_eval_result
-    try:
-        exported = export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
-    except BaseException:
-        self._best_eval_result = best  # The next one is not compared with what is not there.
-        raise
-    directory = tf.compat.as_str_any(exported or '')
-    if directory and tf.io.gfile.isdir(directory):
-        path = os.path.join(directory, _RESULT)
-        tf.io.gfile.makedirs(os.path.dirname(path))
-        write_result(path, eval_result)
-    return exported
+    best, saved = self._best_eval_result, self._saved_model_exporter
+    given = saved._assets_extra
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, _RESULT)
+        write_result(path, eval_result or {})
+        saved._assets_extra = {**(given or {}), _RESULT: path}  # So that no export is without it.
+        try:
+            return export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
+        except BaseException:
+            self._best_eval_result = best  # The next one is not compared with what is not there.
+            raise
+        finally:
+            saved._assets_extra = given
 
 
 def _find_best(best_exporter, export_path, eval_result):
-    """Returns the evaluation of the newest export; of exports without one, the best in the event files; or None."""
+    """Returns the evaluation of the newest export; if that has none, the best in the event files; or None."""
     exports = tf.io.gfile.listdir(export_path) if tf.io.gfile.isdir(export_path) else []
-    exports = sorted((name for name in (each.rstrip('/') for each in exports) if name.isdigit()), reverse=True)
-    for path in (os.path.join(export_path, name, _RESULT) for name in exports):
-        if tf.io.gfile.exists(path):
-            return json_files.read(path)
-    if not exports or not best_exporter._event_file_pattern:
+    exports = [name for name in (each.rstrip('/') for each in exports) if name.isdigit()]
+    if not exports:
+        return None
+    with contextlib.suppress(ValueError, tf.errors.OpError):  # Estimator itself writes none.
+        return json_files.read(os.path.join(export_path, max(exports, key=int), 'assets.extra', _RESULT))
+    if not best_exporter._event_file_pattern:
         return None
     return _find_best_event(
         best_exporter, os.path.join(best_exporter._model_dir, best_exporter._event_file_pattern), eval_result or {}
